@@ -54,3 +54,10 @@ DEFAULTS = {
     "symbolic/evaluator/handlers_calls.cpp": 1,
     "symbolic/tracing/sizes.cpp": 3,
 }
+
+# How often files outside of the registry name operators (operator_names.py).
+OPERATOR_NAMES = {
+    "backends/runtime/differentiable_ops.cpp": 1,  # registers operators of its own, which are named like torch's
+    "symbolic/capture/break_hints.def": 3,  # beginnings of texts
+    "symbolic/capture/scripted_functions.cpp": 15,  # kinds of TorchScript's nodes
+}

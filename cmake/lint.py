@@ -15,6 +15,7 @@ import enum_switches
 import function_lengths
 import import_rules
 import include_rules
+import operator_names
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".py", ".def", ".cu"}
@@ -55,6 +56,9 @@ def violations(root, path):
             yield f"line {number}: {message}"
     if path.suffix in CPP and path.parts[0] not in MAY_BE_LARGE:
         yield from large_or_silent(path, lines)
+    if path.suffix in CPP:
+        for number, message in operator_names.violations(path, lines, debts.OPERATOR_NAMES):
+            yield f"line {number}: {message}"
     for number, line in enumerate(lines, 1):
         if path.suffix in CPP and VERSION_CONDITION.search(line) and "versions" not in path.parts:
             yield f"line {number}: Python version condition outside frame_eval/versions/"
@@ -84,7 +88,7 @@ def paid_debts(root):
         text = (root / file).read_text(encoding="utf-8") if (root / file).is_file() else ""
         if all(found != of for found, *_ in class_sizes.classes(text)):
             yield f"cmake/debts.py: there is no {name}"
-    for file in debts.DEFAULTS:
+    for file in [*debts.DEFAULTS, *debts.OPERATOR_NAMES]:
         if not (root / file).is_file():
             yield f"cmake/debts.py: there is no {file}"
 

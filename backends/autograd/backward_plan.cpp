@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/autograd/compiled_backward.h"
 #include "backends/graph/collectives.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
@@ -23,10 +24,7 @@ using ir::ValueId;
 
 // Results whose elements carry no derivative of the operator's inputs.
 bool CutsGradient(const Graph& g, const Node& n) {
-  const std::string& name = n.op->name();
-  for (const char* part : {"_like", "aten.new_", "aten.detach", "aten.bernoulli"}) {
-    if (name.find(part) != std::string::npos) return true;
-  }
+  if (ir::Has(n.op, ir::OpFact::kCutsGradient)) return true;
   bool floating = false;
   for (ValueId v : n.outputs) {
     if (v == kNoValue) continue;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/autograd/saved_values.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/rewrite.h"
@@ -36,7 +37,7 @@ void CopyMutatedInputs(Graph& g) {
     ir::Value metadata = g.value(in.value);
     metadata.storage = -1;
     Node clone;
-    clone.op = ir::RequireOp("aten.clone");
+    clone.op = ir::RequireOp(ir::OpName::kClone);
     clone.args = {ir::Arg::OfValue(in.value), ir::Arg::None()};
     clone.outputs = {g.AddValue(std::move(metadata))};
     replacements.Replace(in.value, clone.outputs[0]);

@@ -1,11 +1,10 @@
 #include "backends/autograd/saved_values.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "backends/autograd/max_flow.h"
 #include "backends/autograd/partition.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
 #include "backends/passes/aliases.h"
 #include "common/check.h"
@@ -22,15 +21,7 @@ using ir::NodeIndex;
 using ir::ValueId;
 
 // Costs are bytes moved through memory. On a CPU an exp costs about as much as moving its element a few times.
-bool IsTranscendental(const ir::Op& op) {
-  static constexpr auto kNames =
-      std::to_array<std::string_view>({"exp", "log", "tanh", "sigmoid", "erf", "gelu", "silu", "mish", "softplus",
-                                       "sin", "cos", "pow", "expm1", "log1p"});
-  for (std::string_view name : kNames) {
-    if (op.name().find(name) != std::string::npos) return true;
-  }
-  return false;
-}
+bool IsTranscendental(const ir::Op& op) { return ir::Has(&op, ir::OpFact::kTranscendental); }
 
 bool IsView(const ir::Op& op) { return ViewedArgument(op) >= 0; }
 
@@ -121,7 +112,7 @@ class SaveChooser {
         ThroughView(n, &operand_in_backward_);
         ThroughView(n, &compared_);
       }
-      if (n.op->name() == "aten.eq.Tensor") ir::ForEachUse(n, [&](ValueId v) { compared_[At(v)] = true; });
+      if (ir::Is(n.op, ir::OpName::kEqTensor)) ir::ForEachUse(n, [&](ValueId v) { compared_[At(v)] = true; });
       if (Fuses(*n.op)) continue;
       if (for_outputs_[i]) {
         ir::ForEachUse(n, [&](ValueId v) { in_memory_[At(v)] = true; });
@@ -171,7 +162,7 @@ class SaveChooser {
   // The program copies what it gives away because that will be written; what the backward reads is the copy. A
   // conversion to another type is none: logits that leave the graph are widened again for their loss's backward.
   bool CopiesOutput(const Node& n) const {
-    static const ir::OpId clone = ir::RequireOp("aten.clone"), convert = ir::RequireOp("aten._to_copy");
+    static const ir::OpId clone = ir::RequireOp(ir::OpName::kClone), convert = ir::RequireOp(ir::OpName::k_ToCopy);
     if (n.op != clone && n.op != convert) return false;
     const ValueId from = n.args[0].value;
     return g_.value(from).dtype == g_.value(n.outputs[0]).dtype && aliases_.Escapes(from);

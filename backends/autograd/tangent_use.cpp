@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/status/statusor.h"
+#include "backends/graph/operators.h"
 #include "backends/passes/pass.h"
 #include "common/index.h"
 
@@ -125,7 +126,7 @@ bool TangentUse::IsLeftOut(ValueId value, const std::string& defined) const {
 }
 
 int TangentUse::TermOf(const ir::Graph& backward, const Node& n, const std::string& defined) const {
-  if (n.op->name() != "aten.add.Tensor" || n.outputs.size() != 1) return -1;
+  if (!ir::Is(n.op, ir::OpName::kAddTensor) || n.outputs.size() != 1) return -1;
   if (n.args[0].kind != ir::Arg::Kind::kValue || n.args[1].kind != ir::Arg::Kind::kValue) return -1;
   if (n.args[2].kind != ir::Arg::Kind::kConstant || !n.args[2].constant.isInt() || n.args[2].constant.toInt() != 1) {
     return -1;
@@ -155,7 +156,7 @@ void TangentUse::DropUndefined(ir::Graph& backward, const std::string& defined) 
     if (EqualMetadata(backward.value(rest), backward.value(sum))) {
       in_its_place[At(sum)] = rest;
     } else if (ir::IsContiguous(backward.exprs, backward.value(sum))) {
-      n.op = ir::RequireOp("aten.clone");
+      n.op = ir::RequireOp(ir::OpName::kClone);
       n.args = {ir::Arg::OfValue(rest), ir::Arg::Constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))};
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -24,7 +25,7 @@ bool IsEmpty(const ir::Value& v) {
 }  // namespace
 
 std::optional<CatForm> CatFormOf(const ir::Graph& g, const ir::Node& n, std::size_t most) {
-  if (n.op->name() != "aten.cat" || n.outputs[0] == ir::kNoValue || n.args[0].kind != ir::Arg::Kind::kValueList) {
+  if (!ir::Is(n.op, ir::OpName::kCat) || n.outputs[0] == ir::kNoValue || n.args[0].kind != ir::Arg::Kind::kValueList) {
     return std::nullopt;
   }
   const ir::Value& out = g.value(n.outputs[0]);

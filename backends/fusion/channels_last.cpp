@@ -14,6 +14,7 @@
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise_table.h"
 #include "backends/graph/dim_algebra.h"
+#include "backends/graph/operators.h"
 #include "common/config.h"
 
 namespace framefuse::fusion {
@@ -35,28 +36,28 @@ std::vector<Dim> ChannelsLastStrides(ir::ExprTable& exprs, const std::vector<Dim
 }
 
 bool IsConvolution(const Node& n) {
-  return n.op->name() == "aten.convolution" || n.op->name() == "aten.convolution_backward";
+  return ir::Is(n.op, ir::OpName::kConvolution) || ir::Is(n.op, ir::OpName::kConvolutionBackward);
 }
 
 // They lay their result out like their first operand with four dimensions.
-bool FollowsOperands(const std::string& name) {
-  static const auto* names = new std::set<std::string>{"aten.max_pool2d_with_indices",
-                                                       "aten.max_pool2d_with_indices_backward",
-                                                       "aten.avg_pool2d",
-                                                       "aten.avg_pool2d_backward",
-                                                       "aten._adaptive_avg_pool2d",
-                                                       "aten.upsample_nearest2d",
-                                                       "aten.upsample_bilinear2d",
-                                                       "aten.cudnn_batch_norm",
-                                                       "aten.native_batch_norm",
-                                                       "aten._native_batch_norm_legit_no_training",
-                                                       "aten._native_batch_norm_legit_functional",
-                                                       "aten._native_batch_norm_legit.no_stats",
-                                                       "aten._batch_norm_with_update_functional",
-                                                       "aten.native_batch_norm_backward",
-                                                       "aten.batch_norm_backward",
-                                                       "aten.cudnn_batch_norm_backward"};
-  return names->contains(name);
+bool FollowsOperands(ir::OpId op) {
+  static constexpr ir::OpNames kFollowing{ir::OpName::kMaxPool2dWithIndices,
+                                          ir::OpName::kMaxPool2dWithIndicesBackward,
+                                          ir::OpName::kAvgPool2d,
+                                          ir::OpName::kAvgPool2dBackward,
+                                          ir::OpName::k_AdaptiveAvgPool2d,
+                                          ir::OpName::kUpsampleNearest2d,
+                                          ir::OpName::kUpsampleBilinear2d,
+                                          ir::OpName::kCudnnBatchNorm,
+                                          ir::OpName::kNativeBatchNorm,
+                                          ir::OpName::k_NativeBatchNormLegitNoTraining,
+                                          ir::OpName::k_NativeBatchNormLegitFunctional,
+                                          ir::OpName::k_NativeBatchNormLegitNoStats,
+                                          ir::OpName::k_BatchNormWithUpdateFunctional,
+                                          ir::OpName::kNativeBatchNormBackward,
+                                          ir::OpName::kBatchNormBackward,
+                                          ir::OpName::kCudnnBatchNormBackward};
+  return kFollowing.contains(op);
 }
 
 bool AllowsTensorCores() {
@@ -105,11 +106,11 @@ class Layout {
   }
 
  private:
-  static ValueId Operand(const Node& n) { return n.args[n.op->name() == "aten.convolution" ? 0 : 1].value; }
+  static ValueId Operand(const Node& n) { return n.args[ir::Is(n.op, ir::OpName::kConvolution) ? 0 : 1].value; }
 
   bool Serves(const Node& n) const {
     const ir::Value& x = g_.value(Operand(n));
-    const bool backward = n.op->name() != "aten.convolution";
+    const bool backward = !ir::Is(n.op, ir::OpName::kConvolution);
     const Arg& transposed = n.args[backward ? 7 : 6];
     const Arg& groups = n.args[backward ? 9 : 8];
     if (x.sizes.size() != kRank || transposed.kind != Arg::Kind::kConstant || groups.kind != Arg::Kind::kConstant) {
@@ -133,7 +134,7 @@ class Layout {
   void Walk(const Node& n) {
     if (IsConvolution(n) && Serves(n)) {
       Convolution(n);
-    } else if (FollowsOperands(n.op->name()) ? AnyTurned(n) : IsPointwiseOfImages(n) || IsCatOfImages(n)) {
+    } else if (FollowsOperands(n.op) ? AnyTurned(n) : IsPointwiseOfImages(n) || IsCatOfImages(n)) {
       TurnAll(n);
     } else if (IsPieceOfImage(n)) {
       TurnPiece(n);
@@ -164,7 +165,7 @@ class Layout {
 
   // self, dim, start, end, step
   bool IsPieceOfImage(const Node& n) {
-    if (n.op->name() != "aten.slice.Tensor" || !IsTurned(n.args[0].value) || IntOr(n, "step", 0) != 1) return false;
+    if (!ir::Is(n.op, ir::OpName::kSliceTensor) || !IsTurned(n.args[0].value) || IntOr(n, "step", 0) != 1) return false;
     return IntOr(n, "start", -1) >= 0 && HasTwoOrders(g_.value(n.outputs[0]));
   }
 
@@ -199,7 +200,7 @@ class Layout {
 
   bool IsPointwiseOfImages(const Node& n) {
     if (n.outputs.size() != 1 || n.outputs[0] == kNoValue || n.op->is_random()) return false;
-    if (FindPointwiseRow(n.op->name()) == nullptr || !IsImage(n.outputs[0]) || !KeepsFormat(n)) return false;
+    if (FindPointwiseRow(n.op) == nullptr || !IsImage(n.outputs[0]) || !KeepsFormat(n)) return false;
     const std::vector<Dim>& sizes = g_.value(n.outputs[0]).sizes;
     return AnyOperand(n, [&](ValueId v) { return IsTurned(v) && g_.value(v).sizes == sizes; });
   }
@@ -212,7 +213,7 @@ class Layout {
 
   // Most of it is laid out anew.
   bool IsCatOfImages(const Node& n) {
-    if (n.op->name() != "aten.cat" || n.outputs[0] == kNoValue || !IsImage(n.outputs[0])) return false;
+    if (!ir::Is(n.op, ir::OpName::kCat) || n.outputs[0] == kNoValue || !IsImage(n.outputs[0])) return false;
     std::size_t turned = 0;
     for (const ValueId v : n.args[0].values) {
       if (!IsImage(v) || g_.value(v).dtype != g_.value(n.outputs[0]).dtype) return false;
@@ -223,9 +224,9 @@ class Layout {
 
   // Sums over whole images: what is left has the same strides whatever the operand's.
   bool ReadsAnyLayout(const Node& n) {
-    static const auto* names =
-        new std::set<std::string>{"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax", "aten.amin"};
-    if (!names->contains(n.op->name()) || n.args[1].kind != Arg::Kind::kConstant || !n.args[1].constant.isIntList()) {
+    static constexpr ir::OpNames kReductions{ir::OpName::kMeanDim, ir::OpName::kSumDimIntList, ir::OpName::kAmax,
+                                             ir::OpName::kAmin};
+    if (!kReductions.contains(n.op) || n.args[1].kind != Arg::Kind::kConstant || !n.args[1].constant.isIntList()) {
       return false;
     }
     std::set<std::int64_t> dims;
@@ -260,7 +261,7 @@ class Layout {
     ir::Value like = g_.value(v);
     like.offset = Dim(0);
     return NodeWriter(&g_, &nodes_, origin)
-        .Call("aten.as_strided",
+        .Call(ir::OpName::kAsStrided,
               {Arg::OfValue(v), Arg::OfDims(like.sizes), Arg::OfDims(like.strides), Arg::OfDim(like.offset)}, like);
   }
 
@@ -272,8 +273,9 @@ class Layout {
     like.strides = turned ? ChannelsLastStrides(g_.exprs, like.sizes) : ir::ContiguousStrides(g_.exprs, like.sizes);
     like.offset = Dim(0);
     like.storage = -1;
-    it->second = NodeWriter(&g_, &nodes_, origin)
-                     .Call("aten.clone", {Arg::OfValue(v), Arg::Constant(static_cast<std::int64_t>(format))}, like);
+    it->second =
+        NodeWriter(&g_, &nodes_, origin)
+            .Call(ir::OpName::kClone, {Arg::OfValue(v), Arg::Constant(static_cast<std::int64_t>(format))}, like);
     turned_.push_back(turned);
     return it->second;
   }

@@ -7,13 +7,14 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/reduction.h"
 #include "backends/graph/dim_algebra.h"
+#include "backends/graph/op_forms.h"
+#include "backends/graph/operators.h"
 #include "common/config.h"
 #include "common/coverage.h"
 
@@ -28,18 +29,14 @@ using ir::Node;
 using ir::ValueId;
 
 constexpr const char* kFamily = "decomposition";
-const bool declared = DeclareKinds(
-    kFamily, {"aten._softmax", "aten._log_softmax", "aten._softmax_backward_data", "aten._log_softmax_backward_data",
-              "aten.linalg_vector_norm", "aten._foreach", "aten.logsumexp", "aten.mean.dim", "aten.mean", "aten.sum",
-              "aten.sum.dim_IntList", "aten.var.correction", "aten.var_mean.correction", "aten.std.correction",
-              "aten.std_mean.correction", "aten.max", "aten.min", "aten.any", "aten.all"});
+constexpr ir::OpNames kAnys{OpName::kAny, OpName::kAnyDim, OpName::kAnyDims};
+constexpr ir::OpNames kAlls{OpName::kAll, OpName::kAllDim, OpName::kAllDims};
+constexpr const char* kEach = "_foreach";
 
 // One kind where one rule serves many operators.
-std::string KindOf(const std::string& name) {
-  for (std::string_view many : {"aten._foreach", "aten.any", "aten.all"}) {
-    if (name.starts_with(many)) return std::string(many);
-  }
-  return name;
+std::string_view KindOf(OpName name) {
+  if (kAnys.contains(name)) return ir::TextOf(OpName::kAny);
+  return ir::TextOf(kAlls.contains(name) ? OpName::kAll : name);
 }
 
 // The dimension, if kernels are to do a softmax over it: the last one, which is a row that a kernel walks; on a GPU
@@ -55,25 +52,27 @@ std::optional<Dims> DimOfSoftmax(const Graph& g, ValueId v, std::int64_t dim) {
   return Dims{dim};
 }
 
-bool Softmax(Graph& g, const Node& n, NodeWriter w, bool log) {
+template <bool log>
+bool Softmax(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   const std::optional<Dims> over = DimOfSoftmax(g, x, n.args[1].constant.toInt());
   if (!over) return false;
   const Dims& dims = *over;
   const ValueId wide = w.To(x, Wide(g.value(x).dtype));
-  const ValueId shifted = w.Binary("sub", wide, w.Reduce("amax", wide, dims, true));
-  const ValueId e = w.Unary("exp", shifted);
-  const ValueId sum = w.Reduce("sum", e, dims, true);
-  const ValueId by = log ? w.Unary("log", sum) : w.Unary("reciprocal", sum);
+  const ValueId shifted = w.Binary(OpName::kSubTensor, wide, w.Reduce(OpName::kAmax, wide, dims, true));
+  const ValueId e = w.Unary(OpName::kExp, shifted);
+  const ValueId sum = w.Reduce(OpName::kSumDimIntList, e, dims, true);
+  const ValueId by = log ? w.Unary(OpName::kLog, sum) : w.Unary(OpName::kReciprocal, sum);
   const bool exact = g.value(wide).dtype == g.value(out).dtype;
   if (exact) w.Into(out);
-  const ValueId y = log ? w.Binary("sub", shifted, by) : w.Binary("mul", e, by);
+  const ValueId y = log ? w.Binary(OpName::kSubTensor, shifted, by) : w.Binary(OpName::kMulTensor, e, by);
   if (!exact) w.Into(out).To(y, g.value(out).dtype);
   return true;
 }
 
 // dx = g o - o sum(g o); of the log: g - exp(o) sum(g)
-bool SoftmaxBackward(Graph& g, const Node& n, NodeWriter w, bool log) {
+template <bool log>
+bool SoftmaxBackward(Graph& g, const Node& n, NodeWriter w) {
   const ValueId out = n.outputs[0];
   const std::optional<Dims> over = DimOfSoftmax(g, n.args[1].value, n.args[2].constant.toInt());
   if (!over) return false;
@@ -82,16 +81,16 @@ bool SoftmaxBackward(Graph& g, const Node& n, NodeWriter w, bool log) {
   const ValueId grad = w.To(n.args[0].value, type), o = w.To(n.args[1].value, type);
   ValueId left = grad, right = kNoValue;
   if (log) {
-    const ValueId sum = w.Reduce("sum", grad, dims, true);
-    right = w.Binary("mul", w.Unary("exp", o), sum);
+    const ValueId sum = w.Reduce(OpName::kSumDimIntList, grad, dims, true);
+    right = w.Binary(OpName::kMulTensor, w.Unary(OpName::kExp, o), sum);
   } else {
-    left = w.Binary("mul", grad, o);
-    right = w.Binary("mul", o, w.Reduce("sum", left, dims, true));
+    left = w.Binary(OpName::kMulTensor, grad, o);
+    right = w.Binary(OpName::kMulTensor, o, w.Reduce(OpName::kSumDimIntList, left, dims, true));
   }
   if (g.value(out).dtype == type) {
-    w.Into(out).Binary("sub", left, right);
+    w.Into(out).Binary(OpName::kSubTensor, left, right);
   } else {
-    const ValueId y = w.Binary("sub", left, right);
+    const ValueId y = w.Binary(OpName::kSubTensor, left, right);
     w.Into(out).To(y, g.value(out).dtype);
   }
   return true;
@@ -110,18 +109,19 @@ Dims DimsOf(const Graph& g, ValueId x, const Arg& arg) {
   return dims;
 }
 
-bool Mean(Graph& g, const Node& n, NodeWriter w, bool full) {
+template <bool full>
+bool Mean(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   const c10::ScalarType type = g.value(out).dtype;
   if (!IsRealFloat(g.value(x)) || !IsRealFloat(g.value(out)) || g.value(x).sizes.empty()) return false;
   const Dims dims = full ? DimsOf(g, x, Arg::None()) : DimsOf(g, x, n.args[1]);
   if (w.Product(dims, x) == Dim(0)) return false;
   const bool keep = !full && n.args[2].constant.toBool();
-  const ValueId sum = w.Reduce("sum", w.To(x, Wide(type)), dims, keep);
+  const ValueId sum = w.Reduce(OpName::kSumDimIntList, w.To(x, Wide(type)), dims, keep);
   if (Wide(type) == type) {
-    w.Into(out).WithDim("div", sum, w.Product(dims, x));
+    w.Into(out).WithDim(OpName::kDivScalar, sum, w.Product(dims, x));
   } else {
-    const ValueId y = w.WithDim("div", sum, w.Product(dims, x));
+    const ValueId y = w.WithDim(OpName::kDivScalar, sum, w.Product(dims, x));
     w.Into(out).To(y, type);
   }
   return true;
@@ -130,7 +130,7 @@ bool Mean(Graph& g, const Node& n, NodeWriter w, bool full) {
 bool FullSum(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   if (!IsRealFloat(g.value(x)) || g.value(x).sizes.empty() || g.value(x).dtype != g.value(out).dtype) return false;
-  w.Into(out).Reduce("sum", x, DimsOf(g, x, Arg::None()), false);
+  w.Into(out).Reduce(OpName::kSumDimIntList, x, DimsOf(g, x, Arg::None()), false);
   return true;
 }
 
@@ -144,7 +144,7 @@ bool SumOfSeveralRuns(Graph& g, const Node& n, NodeWriter w) {
   if (dims.empty() || dims.back() - dims.front() < static_cast<std::int64_t>(dims.size())) return false;
   const bool keep = n.args[2].constant.toBool(), wide = Wide(in.dtype) == in.dtype;
   const ValueId from = w.To(x, Wide(in.dtype));
-  const ValueId sum = (wide ? w.Into(out) : w).Reduce("sum", from, dims, keep);
+  const ValueId sum = (wide ? w.Into(out) : w).Reduce(OpName::kSumDimIntList, from, dims, keep);
   if (!wide) w.Into(out).To(sum, in.dtype);
   return true;
 }
@@ -166,22 +166,24 @@ bool LogSumExp(Graph& g, const Node& n, NodeWriter w) {
   const Dims dims = DimsOf(g, x, n.args[1]);
   const Dim length = w.Product(dims, x);
   if (length == Dim(0) || HasFewLongRows(g, x, length)) return false;
-  const ValueId wide = w.To(x, Wide(in.dtype)), largest = w.Reduce("amax", wide, dims, true);
+  const ValueId wide = w.To(x, Wide(in.dtype)), largest = w.Reduce(OpName::kAmax, wide, dims, true);
   ir::Value flags = g.value(largest);
   flags.dtype = c10::ScalarType::Bool;
   const Arg infinity = Arg::Constant(std::numeric_limits<double>::infinity());
-  const ValueId infinite = w.Call("aten.eq.Scalar", {Arg::OfValue(w.Unary("abs", largest)), infinity}, flags);
-  const ValueId sum = w.Reduce("sum", w.Unary("exp", w.Binary("sub", wide, largest)), dims, true);
-  const ValueId y = w.Call(
-      "aten.where.self",
-      {Arg::OfValue(infinite), Arg::OfValue(largest), Arg::OfValue(w.Binary("add", w.Unary("log", sum), largest))},
-      ir::Value(g.value(largest)));
+  const ValueId infinite = w.Call(OpName::kEqScalar, {Arg::OfValue(w.Unary(OpName::kAbs, largest)), infinity}, flags);
+  const ValueId sum =
+      w.Reduce(OpName::kSumDimIntList, w.Unary(OpName::kExp, w.Binary(OpName::kSubTensor, wide, largest)), dims, true);
+  const ValueId y = w.Call(OpName::kWhereSelf,
+                           {Arg::OfValue(infinite), Arg::OfValue(largest),
+                            Arg::OfValue(w.Binary(OpName::kAddTensor, w.Unary(OpName::kLog, sum), largest))},
+                           ir::Value(g.value(largest)));
   InShape(g, w, out, y);
   return true;
 }
 
 // self, dim, correction, keepdim; with_mean: var_mean, std_mean; root: std, std_mean
-bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean, bool root) {
+template <bool with_mean, bool root>
+bool Variance(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value;
   if (!IsRealFloat(g.value(x)) || g.value(x).sizes.empty()) return false;
   const Dims dims = DimsOf(g, x, n.args[1]);
@@ -198,7 +200,7 @@ bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean, bool root) 
   }
   const Moments m =
       MomentsOf(w, w.To(x, Wide(type)), dims, algebra.Subtract(count, Dim(static_cast<std::int64_t>(correction))));
-  if (n.outputs[0] != kNoValue) InShape(g, w, n.outputs[0], root ? w.Unary("sqrt", m.variance) : m.variance);
+  if (n.outputs[0] != kNoValue) InShape(g, w, n.outputs[0], root ? w.Unary(OpName::kSqrt, m.variance) : m.variance);
   if (with_mean && n.outputs[1] != kNoValue) InShape(g, w, n.outputs[1], m.mean);
   return true;
 }
@@ -214,12 +216,15 @@ bool VectorNorm(Graph& g, const Node& n, NodeWriter w) {
   const Dims dims = DimsOf(g, x, n.args[2]);
   if ((order != 1 && order != 2) || w.Product(dims, x) == Dim(0)) return false;
   const ValueId wide = w.To(x, Wide(in.dtype));
-  const ValueId sum = w.Reduce("sum", order == 1 ? w.Unary("abs", wide) : w.Binary("mul", wide, wide), dims, true);
-  InShape(g, w, out, order == 1 ? sum : w.Unary("sqrt", sum));
+  const ValueId sum =
+      w.Reduce(OpName::kSumDimIntList,
+               order == 1 ? w.Unary(OpName::kAbs, wide) : w.Binary(OpName::kMulTensor, wide, wide), dims, true);
+  InShape(g, w, out, order == 1 ? sum : w.Unary(OpName::kSqrt, sum));
   return true;
 }
 
-bool Largest(Graph& g, const Node& n, NodeWriter w, std::string_view op) {
+template <OpName op>
+bool Largest(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   if (!IsRealFloat(g.value(x)) || g.value(x).sizes.empty()) return false;
   const Dims all = DimsOf(g, x, Arg::None());
@@ -230,7 +235,8 @@ bool Largest(Graph& g, const Node& n, NodeWriter w, std::string_view op) {
 }
 
 // max and min over a dimension: self, dim, keepdim.
-bool ExtremeAndIndex(Graph& g, const Node& n, NodeWriter w, const char* extreme, const char* index) {
+template <OpName extreme, OpName index>
+bool ExtremeAndIndex(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value;
   const ir::Value& in = g.value(x);
   if (in.sizes.empty()) return false;
@@ -245,7 +251,8 @@ bool ExtremeAndIndex(Graph& g, const Node& n, NodeWriter w, const char* extreme,
 }
 
 // The largest or smallest of 0 and 1; self, dim or dims, keepdim, or self alone.
-bool AnyOrAll(Graph& g, const Node& n, NodeWriter w, bool any) {
+template <bool any>
+bool AnyOrAll(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   const ir::Value in = g.value(x), result = g.value(out);
   const bool alone = n.args.size() == 1;
@@ -265,32 +272,17 @@ bool AnyOrAll(Graph& g, const Node& n, NodeWriter w, bool any) {
   flags.storage = -1;
   const ValueId set = in.dtype == c10::ScalarType::Bool
                           ? x
-                          : w.Call("aten.ne.Scalar", {Arg::OfValue(x), Arg::Constant(std::int64_t{0})}, flags);
-  InShape(g, w, out, w.Reduce(any ? "amax" : "amin", w.To(set, c10::ScalarType::Int), dims, true));
+                          : w.Call(OpName::kNeScalar, {Arg::OfValue(x), Arg::Constant(std::int64_t{0})}, flags);
+  InShape(g, w, out, w.Reduce(any ? OpName::kAmax : OpName::kAmin, w.To(set, c10::ScalarType::Int), dims, true));
   return true;
 }
 
-// aten._foreach_<op>.<overload> → one aten.<op>.<Tensor or Scalar> for each element.
+// One operator for each element.
 bool Foreach(Graph& g, const Node& n, NodeWriter w) {
-  constexpr std::string_view kPrefix = "aten._foreach_";
-  const std::string& name = n.op->name();
-  const std::string rest = name.substr(kPrefix.size());
-  const std::size_t dot = rest.find('.');
-  const std::string base = rest.substr(0, dot), overload = dot == std::string::npos ? "" : rest.substr(dot + 1);
-  static const auto* kTernary = new std::unordered_map<std::string, std::string>{
-      {"addcmul.Scalar", "aten.addcmul"}, {"addcdiv.Scalar", "aten.addcdiv"}, {"lerp.Scalar", "aten.lerp.Scalar"}};
-  std::string target;
-  if (const auto it = kTernary->find(rest); it != kTernary->end()) {
-    target = it->second;
-  } else if (overload == "List" || overload == "Tensor") {
-    target = base == "maximum" || base == "minimum" ? "aten." + base : "aten." + base + ".Tensor";
-  } else if (overload == "Scalar" || overload == "ScalarList") {
-    target = base == "pow" ? "aten.pow.Tensor_Scalar" : "aten." + base + ".Scalar";
-  } else {
-    target = "aten." + base;
-  }
-  if (!ir::FindOp(target).ok() || n.args[0].kind != Arg::Kind::kValueList) return false;
-  const std::size_t arguments = ir::RequireOp(target)->arguments().size();
+  const ir::OpId element = ir::ElementForm(n.op);
+  if (element == nullptr || n.args[0].kind != Arg::Kind::kValueList) return false;
+  const bool has_list = n.op->name().ends_with(".ScalarList");
+  const std::size_t arguments = element->arguments().size();
   for (std::size_t i = 0; i < n.outputs.size(); ++i) {
     if (n.outputs[i] == kNoValue) continue;
     std::vector<Arg> args;
@@ -298,45 +290,75 @@ bool Foreach(Graph& g, const Node& n, NodeWriter w) {
       const Arg& arg = n.args[a];
       if (arg.kind == Arg::Kind::kValueList) {
         args.push_back(Arg::OfValue(arg.values[i]));
-      } else if (overload == "ScalarList" && arg.kind == Arg::Kind::kConstant && arg.constant.isList()) {
+      } else if (has_list && arg.kind == Arg::Kind::kConstant && arg.constant.isList()) {
         args.push_back(Arg::Constant(arg.constant.toListRef()[i]));
       } else {
         args.push_back(arg);
       }
     }
-    if (target == "aten.addcmul" || target == "aten.addcdiv") args.resize(4);
-    w.Into(n.outputs[i]).Call(target, std::move(args), g.value(n.outputs[i]));
+    if (ir::Is(element, OpName::kAddcmul) || ir::Is(element, OpName::kAddcdiv)) args.resize(4);
+    w.Into(n.outputs[i]).Call(element, std::move(args), g.value(n.outputs[i]));
   }
   return true;
 }
 
-bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
-  const std::string& name = n.op->name();
-  if (name == "aten._softmax") return Softmax(g, n, w, false);
-  if (name == "aten._log_softmax") return Softmax(g, n, w, true);
-  if (name == "aten._softmax_backward_data") return SoftmaxBackward(g, n, w, false);
-  if (name == "aten._log_softmax_backward_data") return SoftmaxBackward(g, n, w, true);
-  if (name == "aten.linalg_vector_norm") return n.outputs[0] != kNoValue && VectorNorm(g, n, w);
-  if (name.find("_norm") != std::string::npos) return DecomposeNorm(g, n, w);
-  if (name.find("_loss") != std::string::npos || name == "aten.binary_cross_entropy_with_logits") {
-    return DecomposeLoss(g, n, w);
+using enum ir::OpName;
+
+constexpr DecompositionRow kRows[] = {
+    {k_Softmax, Softmax<false>},
+    {k_LogSoftmax, Softmax<true>},
+    {k_SoftmaxBackwardData, SoftmaxBackward<false>},
+    {k_LogSoftmaxBackwardData, SoftmaxBackward<true>},
+    {kLinalgVectorNorm, OfFirst<VectorNorm>},
+    {kMaxDim, ExtremeAndIndex<kAmax, kArgmax>},
+    {kMinDim, ExtremeAndIndex<kAmin, kArgmin>},
+    {kLogsumexp, OfFirst<LogSumExp>},
+    {kMeanDim, OfFirst<Mean<false>>},
+    {kMean, OfFirst<Mean<true>>},
+    {kSum, OfFirst<FullSum>},
+    {kSumDimIntList, OfFirst<SumOfSeveralRuns>},
+    {kVarCorrection, OfFirst<Variance<false, false>>},
+    {kVarMeanCorrection, OfFirst<Variance<true, false>>},
+    {kStdCorrection, OfFirst<Variance<false, true>>},
+    {kStdMeanCorrection, OfFirst<Variance<true, true>>},
+    {kMax, OfFirst<Largest<kAmax>>},
+    {kMin, OfFirst<Largest<kAmin>>},
+    {kAny, OfFirst<AnyOrAll<true>>},
+    {kAnyDim, OfFirst<AnyOrAll<true>>},
+    {kAnyDims, OfFirst<AnyOrAll<true>>},
+    {kAll, OfFirst<AnyOrAll<false>>},
+    {kAllDim, OfFirst<AnyOrAll<false>>},
+    {kAllDims, OfFirst<AnyOrAll<false>>},
+};
+
+using Rules = std::array<Decomposition, ir::kOpNames>;
+
+const Rules& AllRules() {
+  static const auto* const rules = [] {
+    auto* made = new Rules{};
+    for (absl::Span<const DecompositionRow> rows :
+         {absl::MakeConstSpan(kRows), NormRows(), BatchNormRows(), LossRows(), PointwiseRows()}) {
+      for (const auto& [name, rule] : rows) (*made)[static_cast<std::size_t>(name)] = rule;
+    }
+    return made;
+  }();
+  return *rules;
+}
+
+// Reports of coverage are to have them.
+[[maybe_unused]] const bool declared = [] {
+  DeclareKinds(kFamily, {kEach});
+  for (std::size_t i = 1; i < ir::kOpNames; ++i) {
+    const auto name = static_cast<OpName>(i);
+    if (AllRules()[i] != nullptr) DeclareKinds(kFamily, {KindOf(name).data()});
   }
-  if (name.starts_with("aten._foreach_") && !n.op->mutates()) return Foreach(g, n, w);
-  if (name == "aten.max.dim") return ExtremeAndIndex(g, n, w, "aten.amax", "aten.argmax");
-  if (name == "aten.min.dim") return ExtremeAndIndex(g, n, w, "aten.amin", "aten.argmin");
-  if (n.outputs.empty() || n.outputs[0] == kNoValue) return false;
-  if (name == "aten.logsumexp") return LogSumExp(g, n, w);
-  if (name == "aten.mean.dim") return Mean(g, n, w, false);
-  if (name == "aten.mean") return Mean(g, n, w, true);
-  if (name == "aten.sum") return FullSum(g, n, w);
-  if (name == "aten.sum.dim_IntList") return SumOfSeveralRuns(g, n, w);
-  if (name == "aten.var.correction") return Variance(g, n, w, false, false);
-  if (name == "aten.var_mean.correction") return Variance(g, n, w, true, false);
-  if (name == "aten.std.correction") return Variance(g, n, w, false, true);
-  if (name == "aten.std_mean.correction") return Variance(g, n, w, true, true);
-  if (name == "aten.max" || name == "aten.min") return Largest(g, n, w, name == "aten.max" ? "amax" : "amin");
-  if (name.starts_with("aten.any") || name.starts_with("aten.all")) return AnyOrAll(g, n, w, name[6] == 'n');
-  return DecomposePointwise(g, n, w);
+  return true;
+}();
+
+bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
+  if (ir::Has(n.op, ir::OpFact::kForeach)) return !n.op->mutates() && Foreach(g, n, w);
+  const Decomposition rule = AllRules()[static_cast<std::size_t>(ir::NameOf(n.op))];
+  return rule != nullptr && rule(g, n, w);
 }
 
 }  // namespace
@@ -347,7 +369,7 @@ void InShape(Graph& g, NodeWriter& w, ValueId out, ValueId of) {
     w.Into(out).To(of, like.dtype);
   } else {
     const ValueId typed = w.To(of, like.dtype);
-    w.Into(out).Call("aten.view", {Arg::OfValue(typed), Arg::OfDims(like.sizes)}, like);
+    w.Into(out).Call(OpName::kView, {Arg::OfValue(typed), Arg::OfDims(like.sizes)}, like);
   }
 }
 
@@ -362,7 +384,8 @@ bool DecomposeWhere(Graph& graph, F wanted) {
     const std::size_t before = nodes.size();
     const bool rewrote = wanted(n) && DecomposeNode(graph, n, NodeWriter(&graph, &nodes, n));
     if (rewrote) {
-      if (CountsKinds()) CountKind(kFamily, KindOf(n.op->name()), true);
+      if (CountsKinds())
+        CountKind(kFamily, ir::Has(n.op, ir::OpFact::kForeach) ? kEach : KindOf(ir::NameOf(n.op)), true);
       changed = true;
       continue;
     }
@@ -383,7 +406,7 @@ absl::StatusOr<bool> OpenLogSoftmax(Graph& graph) {
   std::set<ValueId> made, opened;  // by a log_softmax of the forward; of these, what the backward reads
   for (const Node& n : graph.nodes) {
     const bool backward = n.phase == ir::Phase::kBackward;
-    if (n.op->name() == "aten._log_softmax" && !backward) made.insert(n.outputs[0]);
+    if (ir::Is(n.op, OpName::k_LogSoftmax) && !backward) made.insert(n.outputs[0]);
     if (backward) {
       ir::ForEachUse(n, [&](ValueId v) {
         if (made.contains(v)) opened.insert(v);
@@ -392,8 +415,8 @@ absl::StatusOr<bool> OpenLogSoftmax(Graph& graph) {
   }
   if (opened.empty()) return false;
   return DecomposeWhere(graph, [&](const Node& n) {
-    if (n.op->name() == "aten._log_softmax") return opened.contains(n.outputs[0]);
-    const bool reads = n.op->name() == "aten._log_softmax_backward_data" || n.op->name() == "aten.nll_loss_backward";
+    if (ir::Is(n.op, OpName::k_LogSoftmax)) return opened.contains(n.outputs[0]);
+    const bool reads = ir::Is(n.op, OpName::k_LogSoftmaxBackwardData) || ir::Is(n.op, OpName::kNllLossBackward);
     return reads && opened.contains(n.args[1].value);
   });
 }

@@ -4,7 +4,6 @@
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -12,7 +11,7 @@
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
-#include "common/coverage.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -48,7 +47,7 @@ bool IsBatchNormInput(Graph& g, ValueId v) {
 ValueId SumOver(NodeWriter& w, ValueId v, const Dims& dims) {
   bool one = true;
   for (std::int64_t d : dims) one = one && w.value(v).sizes[static_cast<std::size_t>(d)] == Dim(1);
-  return one ? v : w.Reduce("sum", v, dims, true);
+  return one ? v : w.Reduce(OpName::kSumDimIntList, v, dims, true);
 }
 
 enum class Place : std::uint8_t { kFirst, kMiddle, kLast };
@@ -67,7 +66,7 @@ ValueId ElementOf(Graph& g, NodeWriter& w, ValueId v, const Dims& dims, Place pl
     spread.offset = g.exprs.Make(ExprKind::kAdd, spread.offset, jump);
     spread.strides[i] = Dim(0);
   }
-  return w.Call("aten.as_strided",
+  return w.Call(OpName::kAsStrided,
                 {Arg::OfValue(v), Arg::OfDims(spread.sizes), Arg::OfDims(spread.strides), Arg::OfDim(spread.offset)},
                 spread);
 }
@@ -77,15 +76,15 @@ ValueId ElementOf(Graph& g, NodeWriter& w, ValueId v, const Dims& dims, Place pl
 ValueId NumberAmong(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::ScalarType type) {
   const auto at = [&](Place place) { return w.To(ElementOf(g, w, x, dims, place), type); };
   const ValueId a = at(Place::kFirst), b = at(Place::kMiddle), c = at(Place::kLast);
-  const ValueId lower = w.Binary("minimum", a, b), upper = w.Binary("maximum", a, b);
-  const ValueId median = w.Binary("maximum", lower, w.Binary("minimum", upper, c));
-  const ValueId nothing = w.Binary("sub", median, median);
+  const ValueId lower = w.Binary(OpName::kMinimum, a, b), upper = w.Binary(OpName::kMaximum, a, b);
+  const ValueId median = w.Binary(OpName::kMaximum, lower, w.Binary(OpName::kMinimum, upper, c));
+  const ValueId nothing = w.Binary(OpName::kSubTensor, median, median);
   ir::Value truth = g.value(nothing);
   truth.dtype = c10::ScalarType::Bool;
-  const ValueId is_infinite = w.Call("aten.ne.Scalar", {Arg::OfValue(nothing), Arg::Constant(0.0)}, truth);
+  const ValueId is_infinite = w.Call(OpName::kNeScalar, {Arg::OfValue(nothing), Arg::Constant(0.0)}, truth);
   ir::Value like = g.value(nothing);
   like.strides = g.value(x).strides;
-  return w.Call("aten.masked_fill.Scalar", {Arg::OfValue(median), Arg::OfValue(is_infinite), Arg::Constant(0.0)}, like);
+  return w.Call(OpName::kMaskedFillScalar, {Arg::OfValue(median), Arg::OfValue(is_infinite), Arg::Constant(0.0)}, like);
 }
 
 // Mean and sum of squares over dims in one reading, from the distances to a number among the elements: so little is
@@ -93,12 +92,13 @@ ValueId NumberAmong(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::S
 Moments MomentsInOneReading(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::ScalarType type) {
   const Dim count = w.Product(dims, x);
   const ValueId from = NumberAmong(g, w, x, dims, type);
-  const ValueId distance = w.Binary("sub", w.To(x, type), from);
-  const ValueId sum = SumOver(w, distance, dims), squares = SumOver(w, w.Binary("mul", distance, distance), dims);
-  const ValueId mean = w.WithDim("div", sum, count);
+  const ValueId distance = w.Binary(OpName::kSubTensor, w.To(x, type), from);
+  const ValueId sum = SumOver(w, distance, dims),
+                squares = SumOver(w, w.Binary(OpName::kMulTensor, distance, distance), dims);
+  const ValueId mean = w.WithDim(OpName::kDivScalar, sum, count);
   Moments m;
-  m.mean = w.Binary("add", w.Reduce("amax", from, dims, true), mean);  // of equal numbers
-  m.variance = w.Unary("relu", w.Binary("sub", squares, w.Binary("mul", sum, mean)));
+  m.mean = w.Binary(OpName::kAddTensor, w.Reduce(OpName::kAmax, from, dims, true), mean);  // of equal numbers
+  m.variance = w.Unary(OpName::kRelu, w.Binary(OpName::kSubTensor, squares, w.Binary(OpName::kMulTensor, sum, mean)));
   return m;
 }
 
@@ -109,7 +109,8 @@ Moments MomentsOfLastChannels(Graph& g, NodeWriter& w, ValueId x, c10::ScalarTyp
   if (samples == Dim(1)) return m;
   const Moments between = MomentsInOneReading(g, w, m.mean, {0}, type);
   const Dim each = w.Product(PointDims(g.value(x)), x);
-  m.variance = w.Binary("add", SumOver(w, m.variance, {0}), w.WithDim("mul", between.variance, each));
+  m.variance =
+      w.Binary(OpName::kAddTensor, SumOver(w, m.variance, {0}), w.WithDim(OpName::kMulScalar, between.variance, each));
   m.mean = between.mean;
   return m;
 }
@@ -125,17 +126,18 @@ Moments ChannelMoments(Graph& g, NodeWriter& w, ValueId input, c10::ScalarType t
     m.mean = w.value(x).sizes[0] == Dim(1) ? x : m.mean;
     return m;
   }
-  const ValueId own_mean = w.WithDim("div", SumOver(w, x, points), each);
-  const ValueId centred = w.Binary("sub", x, own_mean);
-  const ValueId own_squares = SumOver(w, w.Binary("mul", centred, centred), points);
+  const ValueId own_mean = w.WithDim(OpName::kDivScalar, SumOver(w, x, points), each);
+  const ValueId centred = w.Binary(OpName::kSubTensor, x, own_mean);
+  const ValueId own_squares = SumOver(w, w.Binary(OpName::kMulTensor, centred, centred), points);
   if (w.value(x).sizes[0] == Dim(1)) return {own_mean, centred, own_squares};
   const Dim samples = w.value(x).sizes[0];
   Moments m;
-  m.mean = w.WithDim("div", SumOver(w, own_mean, {0}), samples);
-  m.centred = w.Binary("sub", x, m.mean);
-  const ValueId distance = w.Binary("sub", own_mean, m.mean);
-  const ValueId between = w.WithDim("mul", SumOver(w, w.Binary("mul", distance, distance), {0}), each);
-  m.variance = w.Binary("add", SumOver(w, own_squares, {0}), between);
+  m.mean = w.WithDim(OpName::kDivScalar, SumOver(w, own_mean, {0}), samples);
+  m.centred = w.Binary(OpName::kSubTensor, x, m.mean);
+  const ValueId distance = w.Binary(OpName::kSubTensor, own_mean, m.mean);
+  const ValueId between =
+      w.WithDim(OpName::kMulScalar, SumOver(w, w.Binary(OpName::kMulTensor, distance, distance), {0}), each);
+  m.variance = w.Binary(OpName::kAddTensor, SumOver(w, own_squares, {0}), between);
   return m;
 }
 
@@ -144,9 +146,9 @@ void Normalise(Graph& g, const Node& n, NodeWriter& w, ValueId x, ValueId mean, 
   const c10::ScalarType type = g.value(x).dtype;
   const ir::Value in = g.value(x);
   const ValueId scale =
-      IsGiven(n.args[1]) ? w.Binary("mul", invstd, OfChannels(g, w, n.args[1].value, in, type)) : invstd;
-  ValueId y = w.Binary("mul", w.Binary("sub", x, mean), scale);
-  if (IsGiven(n.args[2])) y = w.Binary("add", y, OfChannels(g, w, n.args[2].value, in, type));
+      IsGiven(n.args[1]) ? w.Binary(OpName::kMulTensor, invstd, OfChannels(g, w, n.args[1].value, in, type)) : invstd;
+  ValueId y = w.Binary(OpName::kMulTensor, w.Binary(OpName::kSubTensor, x, mean), scale);
+  if (IsGiven(n.args[2])) y = w.Binary(OpName::kAddTensor, y, OfChannels(g, w, n.args[2].value, in, type));
   w.Into(n.outputs[0]).To(y, g.value(n.outputs[0]).dtype);
 }
 
@@ -154,7 +156,7 @@ void EmptyInto(const Graph& g, const Node& n, NodeWriter& w, ValueId out) {
   if (out == kNoValue) return;
   const ir::Value like = g.value(out);
   const Arg none = Arg::Constant(c10::List<std::int64_t>({0}));
-  w.Into(out).Call("aten.new_empty", {n.args[0], none, Arg::Constant(static_cast<std::int64_t>(like.dtype))}, like);
+  w.Into(out).Call(OpName::kNewEmpty, {n.args[0], none, Arg::Constant(static_cast<std::int64_t>(like.dtype))}, like);
 }
 
 // A value of [C] spread over x, so that what is computed of it is part of x's kernel, once a row.
@@ -165,11 +167,12 @@ ValueId SpreadOver(Graph& g, NodeWriter& w, ValueId v, const ir::Value& x, const
   spread.sizes = x.sizes;
   spread.strides.assign(strides.begin(), strides.end());
   const auto list = [](const Dims& dims) { return Arg::Constant(c10::List<std::int64_t>(dims)); };
-  return w.To(w.Call("aten.as_strided", {Arg::OfValue(v), list(sizes), list(strides)}, spread), type);
+  return w.To(w.Call(OpName::kAsStrided, {Arg::OfValue(v), list(sizes), list(strides)}, spread), type);
 }
 
 // input, weight, bias, running_mean, running_var, [training,] momentum, eps. cudnn's form has a third result.
-bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_training) {
+template <bool says_training>
+bool BatchNormInference(Graph& g, const Node& n, NodeWriter w) {
   const bool tracked = IsGiven(n.args[3]) && IsGiven(n.args[4]);
   const ir::Value in = g.value(n.args[0].value);
   const bool rows = ir::IsContiguous(g.exprs, in);
@@ -183,11 +186,11 @@ bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_trainin
     return spreads ? SpreadOver(g, w, v, in, *sizes, type) : OfChannels(g, w, v, in, type);
   };
   const double eps = n.args[says_training ? 7 : 6].constant.toDouble();
-  ValueId scale = w.Unary("rsqrt", w.WithNumber("add", of_channels(4), eps));
-  if (IsGiven(n.args[1])) scale = w.Binary("mul", scale, of_channels(1));
-  ValueId shift = w.Unary("neg", w.Binary("mul", of_channels(3), scale));
-  if (IsGiven(n.args[2])) shift = w.Binary("add", shift, of_channels(2));
-  const ValueId y = w.Binary("add", w.Binary("mul", x, scale), shift);
+  ValueId scale = w.Unary(OpName::kRsqrt, w.WithNumber(OpName::kAddScalar, of_channels(4), eps));
+  if (IsGiven(n.args[1])) scale = w.Binary(OpName::kMulTensor, scale, of_channels(1));
+  ValueId shift = w.Unary(OpName::kNeg, w.Binary(OpName::kMulTensor, of_channels(3), scale));
+  if (IsGiven(n.args[2])) shift = w.Binary(OpName::kAddTensor, shift, of_channels(2));
+  const ValueId y = w.Binary(OpName::kAddTensor, w.Binary(OpName::kMulTensor, x, scale), shift);
   w.Into(n.outputs[0]).To(y, g.value(n.outputs[0]).dtype);
   for (std::size_t o = 1; o < n.outputs.size(); ++o) EmptyInto(g, n, w, n.outputs[o]);
   return true;
@@ -199,18 +202,9 @@ struct TrainingArguments {
   std::size_t training, momentum, eps;
   std::size_t reserve, statistics;  // results: what cuDNN keeps, and the first of the new running statistics
 };
-const TrainingArguments* ArgumentsOfTraining(const std::string& name) {
-  static const auto* rows = new std::map<std::string, TrainingArguments>{
-      {"aten._native_batch_norm_legit_functional", {5, 6, 7, 0, 3}},
-      {"aten._native_batch_norm_legit.no_stats", {3, 4, 5, 0, 0}},
-      {"aten._batch_norm_with_update_functional", {0, 5, 6, 3, 4}},
-      {"aten.cudnn_batch_norm", {5, 6, 7, 3, 0}},
-  };
-  const auto it = rows->find(name);
-  return it == rows->end() ? nullptr : &it->second;
-}
 
-bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, const TrainingArguments& where) {
+template <TrainingArguments where>
+bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w) {
   if (where.training != 0 && !n.args[where.training].constant.toBool()) return false;
   if (!IsBatchNormInput(g, n.args[0].value)) return false;
   const ir::Value in = g.value(n.args[0].value);
@@ -219,8 +213,9 @@ bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, const TrainingArgu
   all.push_back(0);
   const Dim count = w.Product(all, n.args[0].value);
   const Moments m = ChannelMoments(g, w, n.args[0].value, type);
-  const ValueId variance = w.WithDim("div", m.variance, count);
-  const ValueId invstd = w.Unary("rsqrt", w.WithNumber("add", variance, n.args[where.eps].constant.toDouble()));
+  const ValueId variance = w.WithDim(OpName::kDivScalar, m.variance, count);
+  const ValueId invstd =
+      w.Unary(OpName::kRsqrt, w.WithNumber(OpName::kAddScalar, variance, n.args[where.eps].constant.toDouble()));
   Normalise(g, n, w, w.To(n.args[0].value, type), m.mean, invstd);
   const auto into = [&](ValueId out, ValueId v) {
     if (out != kNoValue) InShape(g, w, out, v);
@@ -231,11 +226,12 @@ bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, const TrainingArgu
   if (where.statistics == 0) return true;
   const double momentum = n.args[where.momentum].constant.toDouble();
   const auto moved = [&](std::size_t argument, ValueId out, ValueId now) {
-    const ValueId old = w.WithNumber("mul", OfChannels(g, w, n.args[argument].value, in, type), 1 - momentum);
-    into(out, w.Binary("add", w.WithNumber("mul", now, momentum), old));
+    const ValueId old =
+        w.WithNumber(OpName::kMulScalar, OfChannels(g, w, n.args[argument].value, in, type), 1 - momentum);
+    into(out, w.Binary(OpName::kAddTensor, w.WithNumber(OpName::kMulScalar, now, momentum), old));
   };
   moved(3, n.outputs[where.statistics], m.mean);
-  const ValueId unbiased = w.WithDim("div", m.variance, g.exprs.Make(ir::ExprKind::kAdd, count, Dim(-1)));
+  const ValueId unbiased = w.WithDim(OpName::kDivScalar, m.variance, g.exprs.Make(ir::ExprKind::kAdd, count, Dim(-1)));
   moved(4, n.outputs[where.statistics + 1], unbiased);
   return true;
 }
@@ -263,60 +259,72 @@ bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w) {
   const ValueId grad = w.To(n.args[0].value, type), x = w.To(n.args[1].value, type);
   const ValueId mean = OfChannels(g, w, n.args[first].value, in, type);
   ValueId invstd = OfChannels(g, w, n.args[first + 1].value, in, type);
-  if (!training) invstd = w.Unary("rsqrt", w.WithNumber("add", invstd, n.args[8].constant.toDouble()));
+  if (!training)
+    invstd = w.Unary(OpName::kRsqrt, w.WithNumber(OpName::kAddScalar, invstd, n.args[8].constant.toDouble()));
   const Dims points = PointDims(in);
   const auto over_channel = [&](ValueId v) { return SumOver(w, points.empty() ? v : SumOver(w, v, points), {0}); };
-  const ValueId centred = w.Binary("sub", x, mean);
-  const ValueId sum = over_channel(grad), along = over_channel(w.Binary("mul", grad, centred));
+  const ValueId centred = w.Binary(OpName::kSubTensor, x, mean);
+  const ValueId sum = over_channel(grad), along = over_channel(w.Binary(OpName::kMulTensor, grad, centred));
   if (n.outputs[0] != kNoValue) {
     const ValueId scale =
-        IsGiven(n.args[2]) ? w.Binary("mul", invstd, OfChannels(g, w, n.args[2].value, in, type)) : invstd;
+        IsGiven(n.args[2]) ? w.Binary(OpName::kMulTensor, invstd, OfChannels(g, w, n.args[2].value, in, type)) : invstd;
     ValueId rest = grad;
     if (training) {
       const Dim count = w.Product(all, x);
-      const ValueId slope = w.WithDim("div", w.Binary("mul", along, w.Binary("mul", invstd, invstd)), count);
-      rest = w.Binary("sub", w.Binary("sub", grad, w.Binary("mul", centred, slope)), w.WithDim("div", sum, count));
+      const ValueId slope = w.WithDim(
+          OpName::kDivScalar, w.Binary(OpName::kMulTensor, along, w.Binary(OpName::kMulTensor, invstd, invstd)), count);
+      rest =
+          w.Binary(OpName::kSubTensor, w.Binary(OpName::kSubTensor, grad, w.Binary(OpName::kMulTensor, centred, slope)),
+                   w.WithDim(OpName::kDivScalar, sum, count));
     }
-    const ValueId dx = w.Binary("mul", rest, scale);
+    const ValueId dx = w.Binary(OpName::kMulTensor, rest, scale);
     w.Into(n.outputs[0]).To(dx, g.value(n.outputs[0]).dtype);
   }
   const auto into = [&](ValueId out, ValueId v) {
     if (out != kNoValue) InShape(g, w, out, v);
   };
-  into(n.outputs[1], w.Binary("mul", along, invstd));
+  into(n.outputs[1], w.Binary(OpName::kMulTensor, along, invstd));
   into(n.outputs[2], sum);
   return true;
 }
 
-const bool declared = DeclareKinds(
-    "decomposition", {"aten.native_batch_norm", "aten.cudnn_batch_norm", "aten._native_batch_norm_legit_no_training",
-                      "aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats",
-                      "aten._batch_norm_with_update_functional", "aten.native_batch_norm_backward"});
+bool Trains(const Node& n) { return n.args[5].constant.toBool(); }
+
+bool BatchNorm(Graph& g, const Node& n, NodeWriter w) { return !Trains(n) && BatchNormInference<true>(g, n, w); }
+
+bool CudnnBatchNorm(Graph& g, const Node& n, NodeWriter w) {
+  constexpr TrainingArguments kArguments = {5, 6, 7, 3, 0};
+  return Trains(n) ? BatchNormTraining<kArguments>(g, n, w) : BatchNormInference<true>(g, n, w);
+}
 
 }  // namespace
 
-bool DecomposeBatchNorm(Graph& g, const Node& n, NodeWriter w) {
-  const std::string& name = n.op->name();
-  if (name == "aten._native_batch_norm_legit_no_training") return BatchNormInference(g, n, w, false);
-  const bool says_training = name == "aten.native_batch_norm" || name == "aten.cudnn_batch_norm";
-  if (says_training && !n.args[5].constant.toBool()) return BatchNormInference(g, n, w, true);
-  if (const TrainingArguments* arguments = ArgumentsOfTraining(name)) return BatchNormTraining(g, n, w, *arguments);
-  if (name == "aten.native_batch_norm_backward") return BatchNormBackward(g, n, w);
-  return false;
+absl::Span<const DecompositionRow> BatchNormRows() {
+  constexpr TrainingArguments kLegit = {5, 6, 7, 0, 3}, kNoStatistics = {3, 4, 5, 0, 0}, kUpdate = {0, 5, 6, 3, 4};
+  static constexpr DecompositionRow kRows[] = {
+      {OpName::k_NativeBatchNormLegitNoTraining, BatchNormInference<false>},
+      {OpName::kNativeBatchNorm, BatchNorm},
+      {OpName::kCudnnBatchNorm, CudnnBatchNorm},
+      {OpName::k_NativeBatchNormLegitFunctional, BatchNormTraining<kLegit>},
+      {OpName::k_NativeBatchNormLegitNoStats, BatchNormTraining<kNoStatistics>},
+      {OpName::k_BatchNormWithUpdateFunctional, BatchNormTraining<kUpdate>},
+      {OpName::kNativeBatchNormBackward, BatchNormBackward},
+  };
+  return kRows;
 }
 
 absl::StatusOr<bool> UseNativeBatchNormGradients(Graph& g) {
   bool changed = false;
   for (Node& n : g.nodes) {
-    const bool cudnn = n.op->name() == "aten.cudnn_batch_norm_backward";
-    if (!cudnn && n.op->name() != "aten.batch_norm_backward") continue;
+    const bool cudnn = ir::Is(n.op, OpName::kCudnnBatchNormBackward);
+    if (!cudnn && !ir::Is(n.op, OpName::kBatchNormBackward)) continue;
     n.args.pop_back();  // what was reserved
     if (cudnn) {        // input, grad, ..., eps
       std::swap(n.args[0], n.args[1]);
       n.args.insert(n.args.begin() + 7, Arg::Constant(true));
       n.args.push_back(Arg::Constant(c10::List<bool>({true, true, true})));
     }
-    n.op = ir::RequireOp("aten.native_batch_norm_backward");
+    n.op = ir::RequireOp(OpName::kNativeBatchNormBackward);
     changed = true;
   }
   return changed;

@@ -9,7 +9,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/formula.h"
 #include "backends/fusion/pointwise.h"
-#include "common/coverage.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 
@@ -19,11 +19,6 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-
-const bool declared = DeclareKinds(
-    "decomposition", {"aten.nll_loss_forward", "aten.nll_loss_backward", "aten.binary_cross_entropy_with_logits",
-                      "aten.mse_loss", "aten.smooth_l1_loss", "aten.huber_loss", "aten.mse_loss_backward",
-                      "aten.smooth_l1_loss_backward", "aten.huber_loss_backward"});
 
 namespace {
 
@@ -48,7 +43,7 @@ ValueId Pick(Graph& g, const Node& n, NodeWriter& w, ValueId of) {
   rows.dtype = g.value(of).dtype;
   rows.storage = -1;
   rows.strides = {Dim(1)};
-  return w.Call("aten.nll_loss_forward", {Arg::OfValue(of), n.args[1], Arg::None(), Arg::Constant(kNone), n.args[4]},
+  return w.Call(OpName::kNllLossForward, {Arg::OfValue(of), n.args[1], Arg::None(), Arg::Constant(kNone), n.args[4]},
                 rows);
 }
 
@@ -60,13 +55,14 @@ ValueId TotalWeight(Graph& g, const Node& n, NodeWriter& w, c10::ScalarType type
   flags.strides = {Dim(1)};
   // In the shape [1], which one kernel has for all of it.
   if (!IsGiven(n.args[2])) {
-    return w.Reduce("sum", w.To(w.Call("aten.ne.Scalar", {n.args[1], n.args[4]}, flags), type), {0}, true);
+    return w.Reduce(OpName::kSumDimIntList, w.To(w.Call(OpName::kNeScalar, {n.args[1], n.args[4]}, flags), type), {0},
+                    true);
   }
   ir::Value spread = g.value(n.args[2].value);
   spread.sizes = g.value(n.args[0].value).sizes;
   spread.strides.insert(spread.strides.begin(), Dim(0));
-  const ValueId weights = w.Call("aten.expand", {n.args[2], Arg::OfDims(spread.sizes)}, spread);
-  return w.Unary("neg", w.Reduce("sum", w.To(Pick(g, n, w, weights), type), {0}, true));
+  const ValueId weights = w.Call(OpName::kExpand, {n.args[2], Arg::OfDims(spread.sizes)}, spread);
+  return w.Unary(OpName::kNeg, w.Reduce(OpName::kSumDimIntList, w.To(Pick(g, n, w, weights), type), {0}, true));
 }
 
 // self, target, weight, reduction, ignore_index → the loss of each row, and the mean or sum of that.
@@ -77,7 +73,7 @@ bool Forward(Graph& g, const Node& n, NodeWriter w) {
   if (reduction == kNone ? !weighted && n.outputs[1] == kNoValue : alone) return false;
   const c10::ScalarType dtype = g.value(n.args[0].value).dtype, type = Wide(dtype);
   ValueId of = n.args[0].value;
-  if (weighted) of = w.Binary("mul", w.To(of, type), n.args[2].value);
+  if (weighted) of = w.Binary(OpName::kMulTensor, w.To(of, type), n.args[2].value);
   const ValueId total = n.outputs[1];
   if (reduction == kNone) {
     if (g.value(of).dtype == dtype) {
@@ -88,17 +84,17 @@ bool Forward(Graph& g, const Node& n, NodeWriter w) {
       w.Into(n.outputs[0]).To(each, dtype);
     }
     const Arg no_sizes = Arg::Constant(c10::List<std::int64_t>());
-    if (total != kNoValue) w.Into(total).Call("aten.new_zeros", {n.args[0], no_sizes}, ir::Value(g.value(total)));
+    if (total != kNoValue) w.Into(total).Call(OpName::kNewZeros, {n.args[0], no_sizes}, ir::Value(g.value(total)));
     return true;
   }
   const ValueId each = Pick(g, n, w, of), count = TotalWeight(g, n, w, type);
-  const ValueId sum = w.Reduce("sum", w.To(each, type), {0}, true);
+  const ValueId sum = w.Reduce(OpName::kSumDimIntList, w.To(each, type), {0}, true);
   const auto into = [&](ValueId out, ValueId value) {
     if (out == kNoValue) return;
     const ValueId typed = w.To(value, g.value(out).dtype);
     w.Into(out).View(typed, {});
   };
-  into(n.outputs[0], reduction == kMean ? w.Binary("div", sum, count) : sum);
+  into(n.outputs[0], reduction == kMean ? w.Binary(OpName::kDivTensor, sum, count) : sum);
   into(total, count);
   return true;
 }
@@ -108,7 +104,7 @@ ValueId AsColumn(Graph& g, NodeWriter& w, ValueId v) {
   ir::Value column = g.value(v);
   column.sizes.push_back(Dim(1));
   column.strides.push_back(Dim(1));
-  return w.Call("aten.unsqueeze", {Arg::OfValue(v), Arg::Constant(std::int64_t{1})}, column);
+  return w.Call(OpName::kUnsqueeze, {Arg::OfValue(v), Arg::Constant(std::int64_t{1})}, column);
 }
 
 // Targets are compared as 32-bit numbers: that an ignored one is not a class has to show in those.
@@ -121,12 +117,12 @@ ValueId Named(Graph& g, const Node& n, NodeWriter& w, const ir::Value& in, ir::V
   const ValueId column = g.AddConstant(at::arange(columns, options));
   const ValueId target = w.To(AsColumn(g, w, n.args[2].value), c10::ScalarType::Int);
   plane.dtype = c10::ScalarType::Bool;
-  const ValueId match = w.Call("aten.eq.Tensor", {Arg::OfValue(column), Arg::OfValue(target)}, plane);
+  const ValueId match = w.Call(OpName::kEqTensor, {Arg::OfValue(column), Arg::OfValue(target)}, plane);
   if (ignored < 0 || ignored >= columns) return match;
   ir::Value flags = g.value(column);
   flags.dtype = c10::ScalarType::Bool;
-  const ValueId kept = w.Call("aten.ne.Scalar", {Arg::OfValue(column), n.args[5]}, flags);
-  return w.Call("aten.logical_and", {Arg::OfValue(match), Arg::OfValue(kept)}, plane);
+  const ValueId kept = w.Call(OpName::kNeScalar, {Arg::OfValue(column), n.args[5]}, flags);
+  return w.Call(OpName::kLogicalAnd, {Arg::OfValue(match), Arg::OfValue(kept)}, plane);
 }
 
 // grad, self, target, weight, reduction, ignore_index, total_weight: a number in one column of each row.
@@ -141,18 +137,18 @@ bool Backward(Graph& g, const Node& n, NodeWriter w) {
   plane.strides = ir::ContiguousStrides(g.exprs, in.sizes);
   const ValueId match = Named(g, n, w, in, plane);
   const ValueId grad = reduction == kNone ? AsColumn(g, w, n.args[0].value) : n.args[0].value;
-  ValueId scale = w.Unary("neg", w.To(grad, type));
-  if (reduction == kMean) scale = w.Binary("div", scale, w.To(n.args[6].value, type));
+  ValueId scale = w.Unary(OpName::kNeg, w.To(grad, type));
+  if (reduction == kMean) scale = w.Binary(OpName::kDivTensor, scale, w.To(n.args[6].value, type));
   if (IsGiven(n.args[3])) {
     // Of no dimension it would take the type of the weights.
     if (g.value(scale).rank() == 0 && g.value(n.args[3].value).dtype != type) scale = w.View(scale, {1, 1});
-    scale = w.Binary("mul", scale, n.args[3].value);
+    scale = w.Binary(OpName::kMulTensor, scale, n.args[3].value);
   }
   const ValueId zero = g.AddConstant(at::scalar_tensor(0, at::TensorOptions().dtype(type)));
   plane.dtype = type;
   const bool exact = type == in.dtype && g.value(n.outputs[0]).strides == plane.strides;
   if (exact) w.Into(n.outputs[0]);
-  const ValueId dx = w.Call("aten.where.self", {Arg::OfValue(match), Arg::OfValue(scale), Arg::OfValue(zero)}, plane);
+  const ValueId dx = w.Call(OpName::kWhereSelf, {Arg::OfValue(match), Arg::OfValue(scale), Arg::OfValue(zero)}, plane);
   if (!exact) w.Into(n.outputs[0]).To(dx, in.dtype);
   return true;
 }
@@ -168,8 +164,8 @@ bool IsReduced(Graph& g, NodeWriter& w, ValueId out, ValueId each, std::int64_t 
   Dims all = LastDims(g.value(each), g.value(each).sizes.size());
   const Dim count = w.Product(all, each);
   if (all.empty() || count == Dim(0)) return false;
-  const ValueId sum = w.Reduce("sum", each, all, true);
-  InShape(g, w, out, reduction == kMean ? w.WithDim("div", sum, count) : sum);
+  const ValueId sum = w.Reduce(OpName::kSumDimIntList, each, all, true);
+  InShape(g, w, out, reduction == kMean ? w.WithDim(OpName::kDivScalar, sum, count) : sum);
   return true;
 }
 
@@ -180,50 +176,51 @@ double NumberOr(const Node& n, std::size_t a, double otherwise) {
 
 ValueId SmoothL1(Formula& f, ValueId distance, double beta) {
   const ValueId near = f.Times(f.Mul(distance, distance), beta == 0 ? 0 : 0.5 / beta);
-  return f.Where(f.Compare("lt", distance, beta), near, f.Plus(distance, -0.5 * beta));
+  return f.Where(f.Compare(OpName::kLtScalar, distance, beta), near, f.Plus(distance, -0.5 * beta));
 }
 
 ValueId Huber(Formula& f, ValueId distance, double delta) {
   const ValueId near = f.Times(f.Mul(distance, distance), 0.5), far = f.Times(f.Plus(distance, -0.5 * delta), delta);
-  return f.Where(f.Compare("le", distance, delta), near, far);
+  return f.Where(f.Compare(OpName::kLeScalar, distance, delta), near, far);
 }
 
 // self, target, reduction, and the number of some.
 bool PairLoss(Graph& g, const Node& n, NodeWriter w) {
-  const std::string& name = n.op->name();
+  const OpName name = ir::NameOf(n.op);
   Formula f(&g, &w, n, n.outputs[0]);
   const ValueId difference = f.Sub(f.Tensor(0), f.Tensor(1));
   ValueId each;
-  if (name == "aten.mse_loss") {
+  if (name == OpName::kMseLoss) {
     each = f.Mul(difference, difference);
   } else {
-    const ValueId distance = f.Unary("abs", difference);
-    each = name == "aten.huber_loss" ? Huber(f, distance, NumberOr(n, 3, 1)) : SmoothL1(f, distance, NumberOr(n, 3, 1));
+    const ValueId distance = f.Unary(OpName::kAbs, difference);
+    each =
+        name == OpName::kHuberLoss ? Huber(f, distance, NumberOr(n, 3, 1)) : SmoothL1(f, distance, NumberOr(n, 3, 1));
   }
   return IsReduced(g, w, n.outputs[0], each, n.args[2].constant.toInt());
 }
 
 // grad, self, target, reduction, and the number of some.
 bool PairLossBackward(Graph& g, const Node& n, NodeWriter w) {
-  const std::string& name = n.op->name();
+  const OpName name = ir::NameOf(n.op);
   Formula f(&g, &w, n, n.outputs[0]);
   const ValueId x = f.Tensor(1), difference = f.Sub(x, f.Tensor(2));
   ValueId grad = f.Tensor(0);
   if (n.args[3].constant.toInt() == kMean) {
     const Dim count = w.Product(LastDims(g.value(difference), g.value(difference).sizes.size()), difference);
     if (count == Dim(0)) return false;
-    grad = w.WithDim("div", grad, count);
+    grad = w.WithDim(OpName::kDivScalar, grad, count);
   }
   ValueId dx;
-  if (name == "aten.mse_loss_backward") {
+  if (name == OpName::kMseLossBackward) {
     dx = f.Mul(f.Times(difference, 2), grad);
   } else {
-    const bool huber = name == "aten.huber_loss_backward";
+    const bool huber = name == OpName::kHuberLossBackward;
     const double edge = NumberOr(n, 4, 1);
     const ValueId far = huber ? f.Times(grad, edge) : grad;
     const ValueId near = f.Times(f.Mul(difference, grad), huber ? 1 : 1 / edge);
-    const ValueId rest = f.Where(f.Compare("ge", difference, edge), far, near);
-    dx = f.Where(f.Compare("le", difference, -edge), f.Unary("neg", far), rest);
+    const ValueId rest = f.Where(f.Compare(OpName::kGeScalar, difference, edge), far, near);
+    dx = f.Where(f.Compare(OpName::kLeScalar, difference, -edge), f.Unary(OpName::kNeg, far), rest);
   }
   f.Is(n.outputs[0], dx);
   return true;
@@ -236,11 +233,11 @@ bool LogitsLoss(Graph& g, const Node& n, NodeWriter w) {
   }
   Formula f(&g, &w, n, n.outputs[0]);
   const ValueId x = f.Tensor(0), target = f.Tensor(1);
-  const ValueId power = f.Unary("exp", f.Unary("neg", f.Unary("abs", x)));
-  const ValueId below = f.Where(f.Compare("gt", x, 0), 0.0, x);
-  ValueId log = f.Sub(below, f.Unary("log1p", power));
+  const ValueId power = f.Unary(OpName::kExp, f.Unary(OpName::kNeg, f.Unary(OpName::kAbs, x)));
+  const ValueId below = f.Where(f.Compare(OpName::kGtScalar, x, 0), 0.0, x);
+  ValueId log = f.Sub(below, f.Unary(OpName::kLog1p, power));
   if (IsGiven(n.args[3])) log = f.Mul(log, f.Plus(f.Mul(f.Plus(f.Tensor(3), -1), target), 1));
-  ValueId each = f.Sub(f.Mul(f.Plus(f.Unary("neg", target), 1), x), log);
+  ValueId each = f.Sub(f.Mul(f.Plus(f.Unary(OpName::kNeg, target), 1), x), log);
   if (IsGiven(n.args[2])) each = f.Mul(each, f.Tensor(2));
   return IsReduced(g, w, n.outputs[0], each, n.args[4].constant.toInt());
 }
@@ -256,21 +253,26 @@ bool HasPairs(const Graph& g, const Node& n, std::size_t input) {
   return true;
 }
 
+template <Decomposition rule, std::size_t input>
+bool OfPairs(Graph& g, const Node& n, NodeWriter w) {
+  return HasPairs(g, n, input) && rule(g, n, w);
+}
+
 }  // namespace
 
-bool DecomposeLoss(Graph& g, const Node& n, NodeWriter w) {
-  const std::string& name = n.op->name();
-  if (name == "aten.nll_loss_forward") return Forward(g, n, w);
-  if (name == "aten.nll_loss_backward") return Backward(g, n, w);
-  if (name == "aten.binary_cross_entropy_with_logits") return HasPairs(g, n, 0) && LogitsLoss(g, n, w);
-  if (name == "aten.mse_loss" || name == "aten.smooth_l1_loss" || name == "aten.huber_loss") {
-    return HasPairs(g, n, 0) && PairLoss(g, n, w);
-  }
-  if (name == "aten.mse_loss_backward" || name == "aten.smooth_l1_loss_backward" ||
-      name == "aten.huber_loss_backward") {
-    return HasPairs(g, n, 1) && PairLossBackward(g, n, w);
-  }
-  return false;
+absl::Span<const DecompositionRow> LossRows() {
+  static constexpr DecompositionRow kRows[] = {
+      {OpName::kNllLossForward, Forward},
+      {OpName::kNllLossBackward, Backward},
+      {OpName::kBinaryCrossEntropyWithLogits, OfPairs<LogitsLoss, 0>},
+      {OpName::kMseLoss, OfPairs<PairLoss, 0>},
+      {OpName::kSmoothL1Loss, OfPairs<PairLoss, 0>},
+      {OpName::kHuberLoss, OfPairs<PairLoss, 0>},
+      {OpName::kMseLossBackward, OfPairs<PairLossBackward, 1>},
+      {OpName::kSmoothL1LossBackward, OfPairs<PairLossBackward, 1>},
+      {OpName::kHuberLossBackward, OfPairs<PairLossBackward, 1>},
+  };
+  return kRows;
 }
 
 }  // namespace framefuse::fusion

@@ -7,7 +7,7 @@
 
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
-#include "common/coverage.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 
@@ -17,9 +17,6 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-
-const bool declared = DeclareKinds("decomposition", {"aten.native_layer_norm", "aten.native_layer_norm_backward",
-                                                     "aten.native_group_norm", "aten.native_group_norm_backward"});
 
 bool IsGiven(const Arg& arg) {
   return arg.kind != Arg::Kind::kNone && !(arg.kind == Arg::Kind::kConstant && arg.constant.isNone());
@@ -43,11 +40,12 @@ Moments MomentsOf(NodeWriter& w, ValueId x, const Dims& dims, std::optional<Dim>
   const Dim n = w.Product(dims, x);
   // Of one element the mean is that element, in the kernel that centres it: another kernel may have rounded less on the
   // way to it, and the norm makes of a difference in the last place hundreds of times as much.
-  const auto sum = [&](ValueId of) { return n == Dim(1) ? of : w.Reduce("sum", of, dims, true); };
+  const auto sum = [&](ValueId of) { return n == Dim(1) ? of : w.Reduce(OpName::kSumDimIntList, of, dims, true); };
   Moments m;
-  m.mean = w.WithDim("div", sum(x), n);
-  m.centred = w.Binary("sub", x, m.mean);
-  m.variance = w.WithDim("div", sum(w.Binary("mul", m.centred, m.centred)), divisor.value_or(n));
+  m.mean = w.WithDim(OpName::kDivScalar, sum(x), n);
+  m.centred = w.Binary(OpName::kSubTensor, x, m.mean);
+  m.variance =
+      w.WithDim(OpName::kDivScalar, sum(w.Binary(OpName::kMulTensor, m.centred, m.centred)), divisor.value_or(n));
   return m;
 }
 
@@ -64,7 +62,7 @@ ValueId InOrder(Graph& g, NodeWriter& w, ValueId x) {
   const ir::Value v = g.value(x);
   if (ir::IsContiguous(g.exprs, v)) return x;
   constexpr auto kInOrder = static_cast<std::int64_t>(c10::MemoryFormat::Contiguous);
-  return w.Call("aten.clone", {Arg::OfValue(x), Arg::Constant(kInOrder)}, w.Like(v.sizes, v.dtype, v.device));
+  return w.Call(OpName::kClone, {Arg::OfValue(x), Arg::Constant(kInOrder)}, w.Like(v.sizes, v.dtype, v.device));
 }
 
 namespace {
@@ -87,11 +85,12 @@ bool LayerNorm(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = InOrder(g, w, n.args[0].value);
   const c10::ScalarType type = Wide(in.dtype);
   const Moments m = MomentsOf(w, w.To(x, type), LastDims(in, trailing));
-  const ValueId rstd = w.Unary("rsqrt", w.WithNumber("add", m.variance, n.args[4].constant.toDouble()));
-  ValueId y = w.Binary("mul", m.centred, rstd);
+  const ValueId rstd =
+      w.Unary(OpName::kRsqrt, w.WithNumber(OpName::kAddScalar, m.variance, n.args[4].constant.toDouble()));
+  ValueId y = w.Binary(OpName::kMulTensor, m.centred, rstd);
   // Weights of halves are widened by promotion: a copy of their own would be a kernel of its own.
-  if (IsGiven(n.args[2])) y = w.Binary("mul", y, n.args[2].value);
-  if (IsGiven(n.args[3])) y = w.Binary("add", y, n.args[3].value);
+  if (IsGiven(n.args[2])) y = w.Binary(OpName::kMulTensor, y, n.args[2].value);
+  if (IsGiven(n.args[3])) y = w.Binary(OpName::kAddTensor, y, n.args[3].value);
   w.Into(n.outputs[0]).To(y, in.dtype);
   if (n.outputs[1] != kNoValue) w.Into(n.outputs[1]).To(m.mean, g.value(n.outputs[1]).dtype);
   if (n.outputs[2] != kNoValue) w.Into(n.outputs[2]).To(rstd, g.value(n.outputs[2]).dtype);
@@ -108,23 +107,26 @@ bool LayerNormBackward(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = InOrder(g, w, n.args[1].value);
   const c10::ScalarType type = Wide(in.dtype);
   const ValueId grad = w.To(InOrder(g, w, n.args[0].value), type), rstd = w.To(n.args[4].value, type);
-  const ValueId centred = w.Binary("sub", w.To(x, type), w.To(n.args[3].value, type));
-  const ValueId normal = w.Binary("mul", centred, rstd);
+  const ValueId centred = w.Binary(OpName::kSubTensor, w.To(x, type), w.To(n.args[3].value, type));
+  const ValueId normal = w.Binary(OpName::kMulTensor, centred, rstd);
   if (n.outputs[0] != kNoValue) {
-    const ValueId gw = IsGiven(n.args[5]) ? w.Binary("mul", grad, n.args[5].value) : grad;
+    const ValueId gw = IsGiven(n.args[5]) ? w.Binary(OpName::kMulTensor, grad, n.args[5].value) : grad;
     const Dim count = w.Product(dims, x);
-    const ValueId along = w.WithDim("div", w.Reduce("sum", w.Binary("mul", gw, normal), dims, true), count);
-    const ValueId mean = w.WithDim("div", w.Reduce("sum", gw, dims, true), count);
-    const ValueId inner = w.Binary("sub", w.Binary("sub", gw, mean), w.Binary("mul", normal, along));
-    const ValueId dx = w.Binary("mul", inner, rstd);
+    const ValueId along =
+        w.WithDim(OpName::kDivScalar,
+                  w.Reduce(OpName::kSumDimIntList, w.Binary(OpName::kMulTensor, gw, normal), dims, true), count);
+    const ValueId mean = w.WithDim(OpName::kDivScalar, w.Reduce(OpName::kSumDimIntList, gw, dims, true), count);
+    const ValueId inner = w.Binary(OpName::kSubTensor, w.Binary(OpName::kSubTensor, gw, mean),
+                                   w.Binary(OpName::kMulTensor, normal, along));
+    const ValueId dx = w.Binary(OpName::kMulTensor, inner, rstd);
     w.Into(n.outputs[0]).To(dx, g.value(n.outputs[0]).dtype);
   }
   const auto column = [&](ValueId out, ValueId of) {
     if (out == kNoValue) return;
-    const ValueId sum = w.Reduce("sum", of, leading, false);
+    const ValueId sum = w.Reduce(OpName::kSumDimIntList, of, leading, false);
     w.Into(out).To(sum, g.value(out).dtype);
   };
-  column(n.outputs[1], n.outputs[1] == kNoValue ? kNoValue : w.Binary("mul", grad, normal));
+  column(n.outputs[1], n.outputs[1] == kNoValue ? kNoValue : w.Binary(OpName::kMulTensor, grad, normal));
   column(n.outputs[2], grad);
   return true;
 }
@@ -147,11 +149,12 @@ bool GroupNorm(Graph& g, const Node& n, NodeWriter w) {
   }
   const ValueId x = w.View(n.args[0].value, {(*sizes)[0], groups, channels, points});
   const Moments m = MomentsOf(w, w.To(x, type), {2, 3});
-  const ValueId rstd = w.Unary("rsqrt", w.WithNumber("add", m.variance, n.args[7].constant.toDouble()));
-  ValueId y = w.Binary("mul", m.centred, rstd);
+  const ValueId rstd =
+      w.Unary(OpName::kRsqrt, w.WithNumber(OpName::kAddScalar, m.variance, n.args[7].constant.toDouble()));
+  ValueId y = w.Binary(OpName::kMulTensor, m.centred, rstd);
   const Dims affine = {1, groups, channels, 1};
-  if (IsGiven(n.args[1])) y = w.Binary("mul", y, w.View(n.args[1].value, affine));
-  if (IsGiven(n.args[2])) y = w.Binary("add", y, w.View(n.args[2].value, affine));
+  if (IsGiven(n.args[1])) y = w.Binary(OpName::kMulTensor, y, w.View(n.args[1].value, affine));
+  if (IsGiven(n.args[2])) y = w.Binary(OpName::kAddTensor, y, w.View(n.args[2].value, affine));
   const ValueId rounded = w.To(y, in.dtype);
   w.Into(n.outputs[0]).View(rounded, *sizes);
   const auto moment = [&](ValueId out, ValueId of) {
@@ -184,43 +187,46 @@ bool GroupNormBackward(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = w.To(w.View(n.args[1].value, space), type), grad = w.To(w.View(n.args[0].value, space), type);
   const ValueId mean = w.To(w.View(n.args[2].value, moments), type);
   const ValueId rstd = w.To(w.View(n.args[3].value, moments), type);
-  const ValueId db = w.Reduce("sum", grad, {3}, true);  // [N, groups, channels, 1]
-  const ValueId ds = w.Reduce("sum", w.Binary("mul", grad, x), {3}, true);
+  const ValueId db = w.Reduce(OpName::kSumDimIntList, grad, {3}, true);  // [N, groups, channels, 1]
+  const ValueId ds = w.Reduce(OpName::kSumDimIntList, w.Binary(OpName::kMulTensor, grad, x), {3}, true);
   const bool affine = IsGiven(n.args[4]);
   const ValueId weight = affine ? w.To(w.View(n.args[4].value, {1, groups, channels, 1}), type) : kNoValue;
   if (n.outputs[0] != kNoValue) {
     const auto over_group = [&](ValueId of) {
-      return w.Reduce("sum", affine ? w.Binary("mul", of, weight) : of, {2}, true);
+      return w.Reduce(OpName::kSumDimIntList, affine ? w.Binary(OpName::kMulTensor, of, weight) : of, {2}, true);
     };
     const ValueId b = over_group(db), s = over_group(ds);  // [N, groups, 1, 1]
     const double per = 1.0 / static_cast<double>(channels * points);
-    const ValueId cube = w.Binary("mul", w.Binary("mul", rstd, rstd), rstd);
-    const ValueId difference = w.Binary("sub", w.Binary("mul", b, mean), s);
-    const ValueId along = w.WithNumber("mul", w.Binary("mul", difference, cube), per);
-    const ValueId level = w.WithNumber("mul", w.Binary("mul", b, rstd), per);
-    const ValueId offset = w.Binary("add", w.Binary("mul", along, mean), level);
-    const ValueId scaled = w.Binary("mul", grad, affine ? w.Binary("mul", weight, rstd) : rstd);
-    const ValueId dx = w.Binary("sub", w.Binary("add", scaled, w.Binary("mul", x, along)), offset);
+    const ValueId cube = w.Binary(OpName::kMulTensor, w.Binary(OpName::kMulTensor, rstd, rstd), rstd);
+    const ValueId difference = w.Binary(OpName::kSubTensor, w.Binary(OpName::kMulTensor, b, mean), s);
+    const ValueId along = w.WithNumber(OpName::kMulScalar, w.Binary(OpName::kMulTensor, difference, cube), per);
+    const ValueId level = w.WithNumber(OpName::kMulScalar, w.Binary(OpName::kMulTensor, b, rstd), per);
+    const ValueId offset = w.Binary(OpName::kAddTensor, w.Binary(OpName::kMulTensor, along, mean), level);
+    const ValueId scaled =
+        w.Binary(OpName::kMulTensor, grad, affine ? w.Binary(OpName::kMulTensor, weight, rstd) : rstd);
+    const ValueId dx = w.Binary(OpName::kSubTensor,
+                                w.Binary(OpName::kAddTensor, scaled, w.Binary(OpName::kMulTensor, x, along)), offset);
     InShape(g, w, n.outputs[0], dx);
   }
   const auto over_batch = [&](ValueId out, ValueId of) {
-    if (out != kNoValue) InShape(g, w, out, batch == 1 ? of : w.Reduce("sum", of, {0}, true));
+    if (out != kNoValue) InShape(g, w, out, batch == 1 ? of : w.Reduce(OpName::kSumDimIntList, of, {0}, true));
   };
-  const ValueId centred = w.Binary("sub", ds, w.Binary("mul", db, mean));
-  over_batch(n.outputs[1], w.Binary("mul", centred, rstd));
+  const ValueId centred = w.Binary(OpName::kSubTensor, ds, w.Binary(OpName::kMulTensor, db, mean));
+  over_batch(n.outputs[1], w.Binary(OpName::kMulTensor, centred, rstd));
   over_batch(n.outputs[2], db);
   return true;
 }
 
 }  // namespace
 
-bool DecomposeNorm(Graph& g, const Node& n, NodeWriter w) {
-  const std::string& name = n.op->name();
-  if (name == "aten.native_layer_norm") return LayerNorm(g, n, w);
-  if (name == "aten.native_layer_norm_backward") return LayerNormBackward(g, n, w);
-  if (name == "aten.native_group_norm") return GroupNorm(g, n, w);
-  if (name == "aten.native_group_norm_backward") return GroupNormBackward(g, n, w);
-  return DecomposeBatchNorm(g, n, w);
+absl::Span<const DecompositionRow> NormRows() {
+  static constexpr DecompositionRow kRows[] = {
+      {OpName::kNativeLayerNorm, LayerNorm},
+      {OpName::kNativeLayerNormBackward, LayerNormBackward},
+      {OpName::kNativeGroupNorm, GroupNorm},
+      {OpName::kNativeGroupNormBackward, GroupNormBackward},
+  };
+  return kRows;
 }
 
 }  // namespace framefuse::fusion

@@ -1,17 +1,29 @@
-// What the decompositions share, and those of norms and losses. Rules take a node and return whether they wrote another
-// form of it.
+// What the decompositions share, and their rows. A rule takes a node and returns whether it wrote another form of it.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
 #define FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
 
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/graph/graph.h"
 
 namespace framefuse::fusion {
 
 using Dims = std::vector<std::int64_t>;
+using ir::OpName;
+
+// Whether it wrote another form of the node.
+using Decomposition = bool (*)(ir::Graph& g, const ir::Node& n, NodeWriter w);
+using DecompositionRow = std::pair<ir::OpName, Decomposition>;
+
+// Of a node whose first result is used.
+template <Decomposition rule>
+bool OfFirst(ir::Graph& g, const ir::Node& n, NodeWriter w) {
+  return !n.outputs.empty() && n.outputs[0] != ir::kNoValue && rule(g, n, w);
+}
 
 bool IsGiven(const ir::Arg& arg);
 // The type that a half is computed in.
@@ -30,13 +42,13 @@ struct Moments {
 // Over dims; the sum of squares is divided by `divisor`, else by how many there are.
 Moments MomentsOf(NodeWriter& w, ir::ValueId x, const Dims& dims, std::optional<ir::Dim> divisor = std::nullopt);
 
-// Layer, group and batch norm, forward and backward.
-bool DecomposeNorm(ir::Graph& g, const ir::Node& n, NodeWriter w);
-bool DecomposeBatchNorm(ir::Graph& g, const ir::Node& n, NodeWriter w);
+// A row an operator. Layer, group and batch norm, forward and backward.
+absl::Span<const DecompositionRow> NormRows();
+absl::Span<const DecompositionRow> BatchNormRows();
 // Losses, forward and backward.
-bool DecomposeLoss(ir::Graph& g, const ir::Node& n, NodeWriter w);
+absl::Span<const DecompositionRow> LossRows();
 // Activations and arithmetic that are formulas of other pointwise operators.
-bool DecomposePointwise(ir::Graph& g, const ir::Node& n, NodeWriter w);
+absl::Span<const DecompositionRow> PointwiseRows();
 
 }  // namespace framefuse::fusion
 

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "backends/graph/operators.h"
+
 namespace framefuse::fusion {
 
 using ir::Arg;
@@ -52,22 +54,20 @@ ValueId Formula::Constant(double number) {
   return graph_.AddConstant(at::scalar_tensor(number, at::TensorOptions().dtype(type())));
 }
 
-ValueId Formula::Compare(std::string_view op, ValueId x, double number) {
-  return w_.Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(x), Arg::Constant(number)},
-                 Over({x}, c10::ScalarType::Bool));
+ValueId Formula::Compare(ir::OpName op, ValueId x, double number) {
+  return w_.Call(op, {Arg::OfValue(x), Arg::Constant(number)}, Over({x}, c10::ScalarType::Bool));
 }
 
-ValueId Formula::CompareWith(std::string_view op, ValueId x, ValueId y) {
-  return w_.Call("aten." + std::string(op) + ".Tensor", {Arg::OfValue(x), Arg::OfValue(y)},
-                 Over({x, y}, c10::ScalarType::Bool));
+ValueId Formula::CompareWith(ir::OpName op, ValueId x, ValueId y) {
+  return w_.Call(op, {Arg::OfValue(x), Arg::OfValue(y)}, Over({x, y}, c10::ScalarType::Bool));
 }
 
-ValueId Formula::Logical(std::string_view op, ValueId x, ValueId y) {
-  return w_.Call("aten." + std::string(op), {Arg::OfValue(x), Arg::OfValue(y)}, Over({x, y}, c10::ScalarType::Bool));
+ValueId Formula::Logical(ir::OpName op, ValueId x, ValueId y) {
+  return w_.Call(op, {Arg::OfValue(x), Arg::OfValue(y)}, Over({x, y}, c10::ScalarType::Bool));
 }
 
 ValueId Formula::Where(ValueId condition, ValueId x, ValueId y) {
-  return w_.Call("aten.where.self", {Arg::OfValue(condition), Arg::OfValue(x), Arg::OfValue(y)},
+  return w_.Call(ir::OpName::kWhereSelf, {Arg::OfValue(condition), Arg::OfValue(x), Arg::OfValue(y)},
                  Over({x, y, condition}, type_));
 }
 

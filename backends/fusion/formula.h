@@ -4,9 +4,9 @@
 #define FRAMEFUSE_BACKENDS_FUSION_FORMULA_H_
 
 #include <initializer_list>
-#include <string_view>
 
 #include "backends/fusion/decompose_rules.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 
@@ -25,19 +25,23 @@ class Formula {
   double NumberOfResult(std::size_t a) const;
 
   ir::ValueId Constant(double number);
-  ir::ValueId Compare(std::string_view op, ir::ValueId x, double number);  // lt, le, gt, ge, eq, ne
-  ir::ValueId CompareWith(std::string_view op, ir::ValueId x, ir::ValueId y);
-  ir::ValueId Logical(std::string_view op, ir::ValueId x, ir::ValueId y);  // logical_and, logical_or
+  ir::ValueId Compare(ir::OpName op, ir::ValueId x, double number);
+  ir::ValueId CompareWith(ir::OpName op, ir::ValueId x, ir::ValueId y);
+  ir::ValueId Logical(ir::OpName op, ir::ValueId x, ir::ValueId y);
   ir::ValueId Where(ir::ValueId condition, ir::ValueId x, ir::ValueId y);
   ir::ValueId Where(ir::ValueId condition, double x, ir::ValueId y) { return Where(condition, Constant(x), y); }
   ir::ValueId Where(ir::ValueId condition, ir::ValueId x, double y) { return Where(condition, x, Constant(y)); }
 
-  ir::ValueId Add(ir::ValueId x, ir::ValueId y) { return w_.Binary("add", x, y); }
-  ir::ValueId Sub(ir::ValueId x, ir::ValueId y) { return w_.Binary("sub", x, y); }
-  ir::ValueId Mul(ir::ValueId x, ir::ValueId y) { return w_.Binary("mul", x, y); }
-  ir::ValueId Plus(ir::ValueId x, double number) { return number == 0 ? x : w_.WithNumber("add", x, number); }
-  ir::ValueId Times(ir::ValueId x, double number) { return number == 1 ? x : w_.WithNumber("mul", x, number); }
-  ir::ValueId Unary(std::string_view op, ir::ValueId x) { return w_.Unary(op, x); }
+  ir::ValueId Add(ir::ValueId x, ir::ValueId y) { return w_.Binary(ir::OpName::kAddTensor, x, y); }
+  ir::ValueId Sub(ir::ValueId x, ir::ValueId y) { return w_.Binary(ir::OpName::kSubTensor, x, y); }
+  ir::ValueId Mul(ir::ValueId x, ir::ValueId y) { return w_.Binary(ir::OpName::kMulTensor, x, y); }
+  ir::ValueId Plus(ir::ValueId x, double number) {
+    return number == 0 ? x : w_.WithNumber(ir::OpName::kAddScalar, x, number);
+  }
+  ir::ValueId Times(ir::ValueId x, double number) {
+    return number == 1 ? x : w_.WithNumber(ir::OpName::kMulScalar, x, number);
+  }
+  ir::ValueId Unary(ir::OpName op, ir::ValueId x) { return w_.Unary(op, x); }
 
   // The result is `of`, in the result's type.
   void Is(ir::ValueId result, ir::ValueId of) { w_.Into(result).To(of, graph_.value(result).dtype); }

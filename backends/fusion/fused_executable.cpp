@@ -27,6 +27,7 @@
 #include "backends/fusion/step.h"
 #include "backends/fusion/why_not.h"
 #include "backends/graph/collectives.h"
+#include "backends/graph/operators.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/accuracy_probe.h"
@@ -216,7 +217,7 @@ absl::Status RunStep(const Step& step, CallState& call, bool profiled) {
 
 bool HasZerosWithoutMemory(const ir::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const ir::Node& n) { return n.op->name() == "aten._efficientzerotensor"; });
+                     [](const ir::Node& n) { return ir::Is(n.op, ir::OpName::k_Efficientzerotensor); });
 }
 
 FusedExecutable::FusedExecutable() = default;

@@ -5,6 +5,7 @@
 
 #include "backends/fusion/pointwise.h"
 #include "backends/graph/dim_algebra.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -17,16 +18,16 @@ using ir::Value;
 constexpr std::int64_t kLeastRow = 32;  // elements; shorter ones are not worth their index
 
 std::optional<GatherForm> Named(const Node& node) {
-  const std::string& name = node.op->name();
+  const ir::OpName name = ir::NameOf(node.op);
   const auto tensor = [&](std::size_t a) {
     return node.args[a].kind == Arg::Kind::kValue ? node.args[a].value : kNoValue;
   };
-  if (name == "aten.embedding") return GatherForm{tensor(0), tensor(1), 0, false};
-  if (name == "aten.index_select") {
+  if (name == ir::OpName::kEmbedding) return GatherForm{tensor(0), tensor(1), 0, false};
+  if (name == ir::OpName::kIndexSelect) {
     const bool first = node.args[1].kind == Arg::Kind::kConstant && node.args[1].constant.toInt() == 0;
     return first ? std::optional(GatherForm{tensor(0), tensor(2), 0, false}) : std::nullopt;
   }
-  if (name != "aten.index.Tensor" || node.args[1].kind != Arg::Kind::kValueList) return std::nullopt;
+  if (name != ir::OpName::kIndexTensor || node.args[1].kind != Arg::Kind::kValueList) return std::nullopt;
   const std::vector<ir::ValueId>& indices = node.args[1].values;
   if (indices.size() != 1 || indices[0] == kNoValue) return std::nullopt;
   return GatherForm{tensor(0), indices[0], 0, /*wraps=*/true};

@@ -12,6 +12,7 @@
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/scan.h"
 #include "backends/fusion/waits.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -291,11 +292,12 @@ class Grouper {
   // What one loop finds as the extreme another loop looks for, among values that it may compute again. Compilers for
   // devices make one instruction of a product and a sum, and need not do so in both.
   bool IsSameInEachLoop(const Group& group, ValueId v) const {
-    static const std::set<std::string> kExact = {"aten._to_copy", "aten.neg",        "aten.abs",     "aten.relu",
-                                                 "aten.clone",    "aten.where.self", "aten.maximum", "aten.minimum"};
+    static constexpr ir::OpNames kExact{ir::OpName::k_ToCopy, ir::OpName::kNeg,    ir::OpName::kAbs,
+                                        ir::OpName::kRelu,    ir::OpName::kClone,  ir::OpName::kWhereSelf,
+                                        ir::OpName::kMaximum, ir::OpName::kMinimum};
     const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
     if (p == kNoNode || !group.Contains(p) || value(v).device.is_cpu() || ReductionOf(p)) return true;
-    bool same = kExact.contains(node(p).op->name());
+    bool same = kExact.contains(node(p).op);
     ForEachTensor(p, [&](ValueId arg) { same = same && IsSameInEachLoop(group, arg); });
     return same;
   }

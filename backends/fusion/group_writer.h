@@ -15,6 +15,7 @@
 #include "backends/fusion/lower.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/scan.h"
+#include "backends/graph/operators.h"
 #include "common/check.h"
 
 namespace framefuse::fusion {
@@ -186,7 +187,7 @@ class GroupWriter {
 
   bool CastRounds(GraphValue v) const {
     const auto made = made_by_.find(v);
-    if (made == made_by_.end() || node(made->second).op->name() != "aten._to_copy") return false;
+    if (made == made_by_.end() || !ir::Is(node(made->second).op, ir::OpName::k_ToCopy)) return false;
     const c10::ScalarType to = value(v).dtype;
     return c10::isReducedFloatingType(to) && value(node(made->second).args[0].value).dtype != to;
   }

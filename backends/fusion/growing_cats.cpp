@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/fusion/cat_form.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -140,7 +141,7 @@ class Finder {
 }  // namespace
 
 std::map<NodeIndex, Growth> FindGrowingCats(Graph* graph, const Schedule& schedule) {
-  const auto is_cat = [](const ir::Node& n) { return n.op->name() == "aten.cat"; };
+  const auto is_cat = [](const ir::Node& n) { return ir::Is(n.op, ir::OpName::kCat); };
   if (std::count_if(graph->nodes.begin(), graph->nodes.end(), is_cat) < static_cast<std::ptrdiff_t>(kLeastCats)) {
     return {};
   }

@@ -11,6 +11,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/graph/dim_algebra.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/uses.h"
 
 namespace framefuse::fusion {
@@ -42,8 +43,8 @@ std::optional<std::int64_t> Number(const Arg& arg) {
 
 // Of x[begin:end] and x[begin] with the gradient `grad`.
 std::optional<Part> PartOf(const Graph& g, const Node& n) {
-  const bool selected = n.op->name() == "aten.select_backward";
-  if (!selected && n.op->name() != "aten.slice_backward") return std::nullopt;
+  const bool selected = ir::Is(n.op, ir::OpName::kSelectBackward);
+  if (!selected && !ir::Is(n.op, ir::OpName::kSliceBackward)) return std::nullopt;
   const ir::Value& out = g.value(n.outputs[0]);
   const std::optional<std::int64_t> named = Number(n.args[2]), first = Number(n.args[3]);
   if (!named || !first) return std::nullopt;
@@ -112,7 +113,7 @@ class SliceJoiner {
   }
 
   std::optional<Sum> SumOf(const Node& n) {
-    if (n.op->name() != "aten.add.Tensor" || n.args[0].kind != Arg::Kind::kValue ||
+    if (!ir::Is(n.op, ir::OpName::kAddTensor) || n.args[0].kind != Arg::Kind::kValue ||
         n.args[1].kind != Arg::Kind::kValue || Number(n.args[2]) != 1) {
       return std::nullopt;
     }
@@ -139,16 +140,17 @@ class SliceJoiner {
     std::vector<ValueId> pieces;
     for (const Part& p : sum.parts) pieces.push_back(Copy(w, Piece(w, p)));
     if (sum.other == kNoValue) w.Into(n.outputs[0]);
-    const ValueId joined = w.Call("aten.cat", {Arg::OfValues(std::move(pieces)), Arg::Constant(sum.parts[0].dim)},
+    const ValueId joined = w.Call(ir::OpName::kCat, {Arg::OfValues(std::move(pieces)), Arg::Constant(sum.parts[0].dim)},
                                   w.Like(like.sizes, like.dtype, like.device));
-    if (sum.other != kNoValue) w.Into(n.outputs[0]).Binary("add", sum.other, joined);
+    if (sum.other != kNoValue) w.Into(n.outputs[0]).Binary(ir::OpName::kAddTensor, sum.other, joined);
   }
 
   // Contiguous in each dimension, also of size 1: ATen's own concatenation goes by strides, and would give
   // channels_last.
   ValueId Copy(NodeWriter& w, ValueId piece) {
     const ir::Value v = g_.value(piece);
-    return w.Call("aten.add.Scalar", {Arg::OfValue(piece), Arg::Constant(0.0)}, w.Like(v.sizes, v.dtype, v.device));
+    return w.Call(ir::OpName::kAddScalar, {Arg::OfValue(piece), Arg::Constant(0.0)},
+                  w.Like(v.sizes, v.dtype, v.device));
   }
 
   // In the order of a contiguous tensor, as the whole is.
@@ -162,7 +164,7 @@ class SliceJoiner {
         last ? ir::Dim(1) : ir::DimAlgebra(g_.exprs).Multiply(like.sizes[before], like.strides[before]);
     like.sizes.insert(like.sizes.begin() + at, ir::Dim(1));
     like.strides.insert(like.strides.begin() + at, stride);
-    return InOrder(g_, w, w.Call("aten.unsqueeze", {Arg::OfValue(p.grad), Arg::Constant(p.dim)}, like));
+    return InOrder(g_, w, w.Call(ir::OpName::kUnsqueeze, {Arg::OfValue(p.grad), Arg::Constant(p.dim)}, like));
   }
 
   Graph& g_;
@@ -175,7 +177,7 @@ class SliceJoiner {
 
 absl::StatusOr<bool> JoinSlices(Graph& graph) {
   const bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
-    return n.op->name() == "aten.select_backward" || n.op->name() == "aten.slice_backward";
+    return ir::Is(n.op, ir::OpName::kSelectBackward) || ir::Is(n.op, ir::OpName::kSliceBackward);
   });
   return any && graph.functional && SliceJoiner(&graph).Run();
 }

@@ -9,6 +9,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/operators.h"
 #include "backends/passes/rewrite.h"
 
 namespace framefuse::fusion {
@@ -20,7 +21,7 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
-bool IsView(const Node& n) { return n.op->name() == "aten.view" || n.op->name() == "aten._unsafe_view"; }
+bool IsView(const Node& n) { return ir::Is(n.op, ir::OpName::kView) || ir::Is(n.op, ir::OpName::k_UnsafeView); }
 
 // There are fewer bytes to read before it than behind it. Of another cast the kernel that makes its operand writes
 // less.
@@ -34,7 +35,7 @@ std::map<ValueId, const Node*> CastsBehindViews(const Graph& g) {
   std::set<ValueId> viewed;
   for (const Node& n : g.nodes) {
     ir::ForEachUse(n, [&](ValueId v) { IsView(n) ? (void)viewed.insert(v) : (void)casts.erase(v); });
-    if (n.op->name() == "aten._to_copy" && IsPointwise(g, n) && Widens(g, n)) casts[n.outputs[0]] = &n;
+    if (ir::Is(n.op, ir::OpName::k_ToCopy) && IsPointwise(g, n) && Widens(g, n)) casts[n.outputs[0]] = &n;
   }
   for (const ir::Output& o : g.outputs) casts.erase(o.value);
   std::erase_if(casts, [&](const auto& cast) { return !viewed.contains(cast.first); });
@@ -80,7 +81,7 @@ absl::StatusOr<bool> LiftViews(Graph& g) {
     NodeWriter w(&g, &nodes, n);
     ValueId from = cast->args[0].value;
     if (before->sizes != g.value(from).sizes) {
-      from = w.Call("aten.view", {ir::Arg::OfValue(from), ir::Arg::OfDims(before->sizes)}, *before);
+      from = w.Call(ir::OpName::kView, {ir::Arg::OfValue(from), ir::Arg::OfDims(before->sizes)}, *before);
     }
     ir::Value& own = g.value(n.outputs[0]);
     own.storage = -1;

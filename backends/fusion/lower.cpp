@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backends/fusion/reduction_writer.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -150,7 +151,7 @@ class Lowering : private ReductionWriter {
     for (NodeIndex n : group_.nodes) {
       const GraphValue v = node(n).outputs[0];
       if (IsRowLevel(v)) continue;
-      int mine = kCheap.contains(node(n).op->name()) || GatherOf(g_, node(n)) ? 1 : 8;
+      int mine = kCheap.contains(node(n).op) || GatherOf(g_, node(n)) ? 1 : 8;
       ir::ForEachUse(node(n), [&](GraphValue arg) {
         mine += cost.contains(arg) ? cost[arg] : !made_by_.contains(arg) && !IsRowLevel(arg) ? 1 : 0;
       });
@@ -168,10 +169,12 @@ class Lowering : private ReductionWriter {
 
   std::map<NodeIndex, KernelValue> extreme_;  // whose index is looked for
 
-  inline static const std::set<std::string> kCheap = {
-      "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.add.Scalar", "aten.sub.Scalar", "aten.mul.Scalar",
-      "aten._to_copy",   "aten.neg",        "aten.clone",      "aten.eq.Tensor",  "aten.eq.Scalar",  "aten.ne.Tensor",
-      "aten.ne.Scalar",  "aten.where.self", "aten.maximum",    "aten.minimum",    "aten.relu",       "aten.abs"};
+  static constexpr ir::OpNames kCheap{ir::OpName::kAddTensor, ir::OpName::kSubTensor, ir::OpName::kMulTensor,
+                                      ir::OpName::kAddScalar, ir::OpName::kSubScalar, ir::OpName::kMulScalar,
+                                      ir::OpName::k_ToCopy,   ir::OpName::kNeg,       ir::OpName::kClone,
+                                      ir::OpName::kEqTensor,  ir::OpName::kEqScalar,  ir::OpName::kNeTensor,
+                                      ir::OpName::kNeScalar,  ir::OpName::kWhereSelf, ir::OpName::kMaximum,
+                                      ir::OpName::kMinimum,   ir::OpName::kRelu,      ir::OpName::kAbs};
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/graph/collectives.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -122,7 +123,7 @@ class Mover {
 
   // Of a value that is not small, but for which a launch takes as long as the copy: weights in another memory format.
   bool IsCopy(const ScheduleItem& item) const {
-    static const ir::OpId kClone = ir::RequireOp("aten.clone");
+    static const ir::OpId kClone = ir::RequireOp(ir::OpName::kClone);
     return item.nodes.size() == 1 && g_.nodes[static_cast<std::size_t>(item.nodes[0])].op == kClone &&
            IsSmallKernel(item, kMostCopied);
   }

@@ -3,10 +3,10 @@
 #include <ATen/core/function_schema.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "backends/fusion/channels_last.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 
@@ -34,9 +34,9 @@ Value NodeWriter::LaidOutLike(std::initializer_list<ValueId> operands, std::vect
   return v;
 }
 
-ValueId NodeWriter::Call(std::string_view full_name, std::vector<Arg> args, const Value& like) {
+ValueId NodeWriter::Call(ir::OpId op, std::vector<Arg> args, const Value& like) {
   ir::Node node;
-  node.op = ir::RequireOp(full_name);
+  node.op = op;
   node.phase = origin_.phase;
   node.origin = origin_.origin;
   const auto& schema = node.op->schema().arguments();
@@ -64,29 +64,25 @@ std::vector<Dim> NodeWriter::Broadcast(ValueId a, ValueId b) const {
   return x;
 }
 
-ValueId NodeWriter::Unary(std::string_view op, ValueId a) {
-  return Call("aten." + std::string(op), {Arg::OfValue(a)}, LaidOutLike({a}, value(a).sizes, value(a).dtype));
+ValueId NodeWriter::Unary(ir::OpName op, ValueId a) {
+  return Call(op, {Arg::OfValue(a)}, LaidOutLike({a}, value(a).sizes, value(a).dtype));
 }
 
-ValueId NodeWriter::Binary(std::string_view op, ValueId a, ValueId b) {
+ValueId NodeWriter::Binary(ir::OpName op, ValueId a, ValueId b) {
   const c10::ScalarType dtype = c10::promoteTypes(value(a).dtype, value(b).dtype);
-  const bool has_overloads = op != "maximum" && op != "minimum";
-  return Call("aten." + std::string(op) + (has_overloads ? ".Tensor" : ""), {Arg::OfValue(a), Arg::OfValue(b)},
-              LaidOutLike({a, b}, Broadcast(a, b), dtype));
+  return Call(op, {Arg::OfValue(a), Arg::OfValue(b)}, LaidOutLike({a, b}, Broadcast(a, b), dtype));
 }
 
-ValueId NodeWriter::WithNumber(std::string_view op, ValueId a, double number) {
-  return Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(a), Arg::Constant(number)},
-              LaidOutLike({a}, value(a).sizes, value(a).dtype));
+ValueId NodeWriter::WithNumber(ir::OpName op, ValueId a, double number) {
+  return Call(op, {Arg::OfValue(a), Arg::Constant(number)}, LaidOutLike({a}, value(a).sizes, value(a).dtype));
 }
 
-ValueId NodeWriter::WithDim(std::string_view op, ValueId a, const Dim& dim) {
+ValueId NodeWriter::WithDim(ir::OpName op, ValueId a, const Dim& dim) {
   if (dim.is_constant()) return WithNumber(op, a, static_cast<double>(dim.constant()));
-  return Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(a), Arg::OfDim(dim)},
-              LaidOutLike({a}, value(a).sizes, value(a).dtype));
+  return Call(op, {Arg::OfValue(a), Arg::OfDim(dim)}, LaidOutLike({a}, value(a).sizes, value(a).dtype));
 }
 
-ValueId NodeWriter::Reduce(std::string_view op, ValueId a, std::vector<std::int64_t> dims, bool keep) {
+ValueId NodeWriter::Reduce(ir::OpName op, ValueId a, std::vector<std::int64_t> dims, bool keep) {
   const ValueId into = std::exchange(into_, ir::kNoValue);
   std::sort(dims.begin(), dims.end());
   const auto first = [&] {
@@ -101,7 +97,7 @@ ValueId NodeWriter::Reduce(std::string_view op, ValueId a, std::vector<std::int6
   return Into(into).ReduceRun(op, a, dims, keep);
 }
 
-ValueId NodeWriter::ReduceRun(std::string_view op, ValueId a, const std::vector<std::int64_t>& dims, bool keep) {
+ValueId NodeWriter::ReduceRun(ir::OpName op, ValueId a, const std::vector<std::int64_t>& dims, bool keep) {
   std::vector<Dim> sizes = value(a).sizes;
   const auto begin = sizes.begin() + (dims.empty() ? 0 : dims.front()),
              end = begin + static_cast<std::ptrdiff_t>(dims.size());
@@ -110,15 +106,14 @@ ValueId NodeWriter::ReduceRun(std::string_view op, ValueId a, const std::vector<
   } else {
     sizes.erase(begin, end);
   }
-  const std::string name = op == "sum" ? "aten.sum.dim_IntList" : "aten." + std::string(op);
-  return Call(name, {Arg::OfValue(a), Arg::Constant(c10::List<std::int64_t>(dims)), Arg::Constant(keep)},
+  return Call(op, {Arg::OfValue(a), Arg::Constant(c10::List<std::int64_t>(dims)), Arg::Constant(keep)},
               Like(std::move(sizes), value(a).dtype, value(a).device));
 }
 
 ValueId NodeWriter::To(ValueId a, c10::ScalarType dtype) {
   if (value(a).dtype == dtype && into_ == ir::kNoValue) return a;
   Value like = LaidOutLike({a}, value(a).sizes, dtype);
-  return Call("aten._to_copy", {Arg::OfValue(a), Arg::Constant(static_cast<std::int64_t>(dtype))}, like);
+  return Call(ir::OpName::k_ToCopy, {Arg::OfValue(a), Arg::Constant(static_cast<std::int64_t>(dtype))}, like);
 }
 
 ValueId NodeWriter::View(ValueId a, const std::vector<std::int64_t>& sizes) {
@@ -127,7 +122,7 @@ ValueId NodeWriter::View(ValueId a, const std::vector<std::int64_t>& sizes) {
 
 ValueId NodeWriter::ViewAs(ValueId a, std::vector<Dim> sizes) {
   const Value like = Like(sizes, value(a).dtype, value(a).device);
-  return Call("aten.view", {Arg::OfValue(a), Arg::OfDims(std::move(sizes))}, like);
+  return Call(ir::OpName::kView, {Arg::OfValue(a), Arg::OfDims(std::move(sizes))}, like);
 }
 
 Dim NodeWriter::Product(const std::vector<std::int64_t>& dims, ValueId of) {

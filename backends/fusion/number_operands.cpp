@@ -1,16 +1,18 @@
 #include "backends/fusion/number_operands.h"
 
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "backends/graph/op_forms.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
 
 using ir::Arg;
 using ir::Node;
+using ir::OpName;
 
 class Rewriter {
  public:
@@ -19,7 +21,7 @@ class Rewriter {
   bool Run() {
     bool changed = false;
     for (Node& n : g_.nodes) {
-      if (n.op->name() == "aten.scalar_tensor" && n.args[0].kind == Arg::Kind::kDim &&
+      if (ir::Is(n.op, ir::OpName::kScalarTensor) && n.args[0].kind == Arg::Kind::kDim &&
           g_.value(n.outputs[0]).wrapped_number) {
         numbers_.emplace(n.outputs[0], n.args[0].dims[0]);
       } else if (!numbers_.empty()) {
@@ -40,30 +42,26 @@ class Rewriter {
     return a.kind == Arg::Kind::kConstant && a.constant.isScalar() && a.constant.toScalar().equal(1);
   }
 
-  bool Become(Node& n, const std::string& name) {
-    const absl::StatusOr<ir::OpId> op = ir::FindOp(name);
-    if (!op.ok() || (*op)->arguments().size() != n.args.size()) return false;
-    n.op = *op;
+  bool Become(Node& n, ir::OpId op) {
+    if (op == nullptr || op->arguments().size() != n.args.size()) return false;
+    n.op = op;
     return true;
   }
 
   bool Rewrite(Node& n) {
-    constexpr std::string_view kTensor = ".Tensor";
-    const std::string name = n.op->name();
-    if (!name.ends_with(kTensor)) return false;
-    const std::string base = name.substr(0, name.size() - kTensor.size());
     const ir::Dim* second = NumberAt(n, 1);
     if (second != nullptr && NumberAt(n, 0) == nullptr) {
-      if (!Become(n, base + ".Scalar")) return false;
+      if (!Become(n, ir::NumberForm(n.op))) return false;
       n.args[1] = Arg::OfDim(*second);
       return true;
     }
     const ir::Dim* first = NumberAt(n, 0);
-    if (first == nullptr || second != nullptr || n.args[1].kind != Arg::Kind::kValue) return false;
-    const bool commutes = base == "aten.mul" || (base == "aten.add" && IsOne(n.args[2]));
-    if (!commutes && base != "aten.sub") return false;
+    if (first == nullptr || second != nullptr) return false;
+    const bool adds = ir::Is(n.op, OpName::kAddTensor) && IsOne(n.args[2]);
+    const bool commutes = adds || ir::Is(n.op, OpName::kMulTensor);
+    if ((!commutes && !ir::Is(n.op, OpName::kSubTensor)) || n.args[1].kind != Arg::Kind::kValue) return false;
     const Arg number = Arg::OfDim(*first);
-    if (!Become(n, commutes ? base + ".Scalar" : "aten.rsub.Scalar")) return false;
+    if (!Become(n, commutes ? ir::NumberForm(n.op) : ir::RequireOp(OpName::kRsubScalar))) return false;
     n.args[0] = n.args[1];
     n.args[1] = number;
     return true;

@@ -11,6 +11,7 @@
 #include "backends/fusion/pad_products.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/reduction.h"
+#include "backends/graph/operators.h"
 #include "common/config.h"
 
 namespace framefuse::fusion {
@@ -29,7 +30,7 @@ bool IsForDevice(const Graph& g, const Node& n) {
 }
 
 bool HasPlainBias(const Graph& g, const Node& n) {
-  return n.op->name() == "aten.addmm" && n.outputs[0] != kNoValue && IsForDevice(g, n) && AddsPlainBias(g, n);
+  return ir::Is(n.op, ir::OpName::kAddmm) && n.outputs[0] != kNoValue && IsForDevice(g, n) && AddsPlainBias(g, n);
 }
 
 // addmm(bias, a, b), and the views through which kernels read it; its columns are their last dimension.
@@ -57,7 +58,7 @@ class Opener {
       if (const auto bias = bias_of_.find(out); bias != bias_of_.end()) {
         AddBehind(n, w, bias->second);
       } else if (moved_.contains(out)) {
-        w.Into(out).Call(NameOf(n), Arguments(n), g_.value(out));
+        w.Into(out).Call(ProductOf(n), Arguments(n), g_.value(out));
       } else {
         nodes.push_back(n);
       }
@@ -89,17 +90,19 @@ class Opener {
     const std::vector<std::size_t>& readers = users_[static_cast<std::size_t>(v)];
     if (readers.size() != 1 || is_output_[static_cast<std::size_t>(v)]) return nullptr;
     const Node& n = g_.nodes[readers[0]];
-    static const std::set<std::string> kViews = {"aten.view",          "aten._unsafe_view", "aten.permute",
-                                                 "aten.transpose.int", "aten.unsqueeze",    "aten.squeeze.dim"};
-    if (!kViews.contains(n.op->name()) || n.outputs[0] == kNoValue) return nullptr;
+    static constexpr ir::OpNames kViews{ir::OpName::kView,         ir::OpName::k_UnsafeView, ir::OpName::kPermute,
+                                        ir::OpName::kTransposeInt, ir::OpName::kUnsqueeze,   ir::OpName::kSqueezeDim};
+    if (!kViews.contains(n.op) || n.outputs[0] == kNoValue) return nullptr;
     const ir::Value &from = g_.value(v), &to = g_.value(n.outputs[0]);
     const bool same = !to.sizes.empty() && to.sizes.back() == from.sizes.back() && to.strides.back().Is(1);
     return same && ir::IsDense(g_.exprs, to) ? &n : nullptr;
   }
 
-  static std::string NameOf(const Node& n) { return n.op->name() == "aten.addmm" ? "aten.mm" : n.op->name(); }
+  static ir::OpId ProductOf(const Node& n) {
+    return ir::Is(n.op, ir::OpName::kAddmm) ? ir::RequireOp(ir::OpName::kMm) : n.op;
+  }
   static std::vector<Arg> Arguments(const Node& n) {
-    if (n.op->name() == "aten.addmm") return {n.args[1], n.args[2]};
+    if (ir::Is(n.op, ir::OpName::kAddmm)) return {n.args[1], n.args[2]};
     return n.args;
   }
 
@@ -108,8 +111,8 @@ class Opener {
     ir::Value& after = g_.value(n.outputs[0]);
     after.storage = -1;
     after.offset = ir::Dim(0);
-    const ValueId product = w.Call(NameOf(n), Arguments(n), before);
-    w.Into(n.outputs[0]).Binary("add", product, bias);
+    const ValueId product = w.Call(ProductOf(n), Arguments(n), before);
+    w.Into(n.outputs[0]).Binary(ir::OpName::kAddTensor, product, bias);
   }
 
   Graph& g_;
@@ -122,7 +125,7 @@ class Opener {
 constexpr std::size_t kMask = 10;  // of convolution_backward: which gradients it gives
 
 bool GivesBias(const Graph& g, const Node& n) {
-  if (n.op->name() != "aten.convolution_backward" || n.outputs[2] == kNoValue) return false;
+  if (!ir::Is(n.op, ir::OpName::kConvolutionBackward) || n.outputs[2] == kNoValue) return false;
   const ir::Value& grad = g.value(n.args[0].value);
   return (grad.device.is_cuda() || config().rewrite_always) && IsRealFloat(grad) && grad.rank() > 2 &&
          grad.dtype == g.value(n.outputs[2]).dtype && n.args[kMask].kind == Arg::Kind::kConstant;
@@ -147,7 +150,7 @@ bool SumBiases(Graph* g) {
     NodeWriter w(g, &nodes, n);
     const c10::ScalarType type = g->value(grad).dtype;
     const ValueId from = w.To(grad, Wide(type));
-    const ValueId sum = (Wide(type) == type ? w.Into(bias) : w).Reduce("sum", from, dims, false);
+    const ValueId sum = (Wide(type) == type ? w.Into(bias) : w).Reduce(ir::OpName::kSumDimIntList, from, dims, false);
     if (Wide(type) != type) w.Into(bias).To(sum, type);
     const bool others = n.outputs[0] != kNoValue || n.outputs[1] != kNoValue;
     if (others) nodes.push_back(std::move(n));

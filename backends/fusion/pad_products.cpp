@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/fusion/node_writer.h"
+#include "backends/graph/operators.h"
 #include "common/config.h"
 
 namespace framefuse::fusion {
@@ -54,8 +55,8 @@ std::optional<Matrix> MatrixOf(const ir::Value& v) {
 
 // mm(a, b) or addmm(bias, a, b, beta=1, alpha=1) with a bias of a row.
 std::optional<Product> ProductOf(const Graph& g, const Node& n) {
-  const bool with_bias = n.op->name() == "aten.addmm";
-  if ((!with_bias && n.op->name() != "aten.mm") || n.outputs[0] == kNoValue) return std::nullopt;
+  const bool with_bias = ir::Is(n.op, ir::OpName::kAddmm);
+  if ((!with_bias && !ir::Is(n.op, ir::OpName::kMm)) || n.outputs[0] == kNoValue) return std::nullopt;
   Product p;
   p.a = n.args[with_bias ? 1 : 0].value;
   p.b = n.args[with_bias ? 2 : 1].value;
@@ -128,7 +129,7 @@ class Padder {
       args.insert(args.begin(), Arg::OfValue(wide.n != p.n ? PadWith(p.bias, {wide.n}, n) : p.bias));
     }
     if (wide.m == p.m && wide.n == p.n) w.Into(n.outputs[0]);
-    const ValueId product = w.Call(n.op->name(), std::move(args), like);
+    const ValueId product = w.Call(n.op, std::move(args), like);
     if (wide.m == p.m && wide.n == p.n) return;
     ir::Value part = out;
     part.strides = {Dim(wide.n), Dim(1)};
@@ -136,14 +137,14 @@ class Padder {
     if (wide.m != p.m) cut = Slice(w, cut, 0, p.m, part, wide.n);
     if (wide.n != p.n) cut = Slice(w, cut, 1, p.n, part, p.n);
     constexpr auto kContiguous = static_cast<std::int64_t>(c10::MemoryFormat::Contiguous);
-    w.Into(n.outputs[0]).Call("aten.clone", {Arg::OfValue(cut), Arg::Constant(kContiguous)}, out);
+    w.Into(n.outputs[0]).Call(ir::OpName::kClone, {Arg::OfValue(cut), Arg::Constant(kContiguous)}, out);
   }
 
   static ValueId Slice(NodeWriter& w, ValueId v, std::int64_t dim, std::int64_t end, ir::Value like,
                        std::int64_t columns) {
     like.sizes[1] = Dim(columns);
     const auto number = [](std::int64_t x) { return Arg::Constant(x); };
-    return w.Call("aten.slice.Tensor", {Arg::OfValue(v), number(dim), number(0), number(end), number(1)}, like);
+    return w.Call(ir::OpName::kSliceTensor, {Arg::OfValue(v), number(dim), number(0), number(end), number(1)}, like);
   }
 
   static ir::Value Laid(ir::Value like, Sizes sizes, bool columns) {
@@ -161,20 +162,20 @@ class Padder {
     if (!m.columns) return PadWith(v, {to[0], to[1]}, origin);
     NodeWriter w(&g_, &nodes_, origin);
     const ValueId rows = PadWith(Transposed(v, w, old), {to[1], to[0]}, origin);
-    return w.Call("aten.t", {Arg::OfValue(rows)}, Laid(g_.value(v), to, true));
+    return w.Call(ir::OpName::kT, {Arg::OfValue(rows)}, Laid(g_.value(v), to, true));
   }
 
   // Of what it is the transposed of, if that is known: a kernel may write it where it is padded.
   ValueId Transposed(ValueId v, NodeWriter& w, const std::vector<Node>& old) {
     const ir::NodeIndex by = definitions_[static_cast<std::size_t>(v)];
-    if (by != ir::kNoNode && old[static_cast<std::size_t>(by)].op->name() == "aten.t") {
+    if (by != ir::kNoNode && ir::Is(old[static_cast<std::size_t>(by)].op, ir::OpName::kT)) {
       return old[static_cast<std::size_t>(by)].args[0].value;
     }
     const ir::Value& value = g_.value(v);
     ir::Value like = value;
     std::swap(like.sizes[0], like.sizes[1]);
     std::swap(like.strides[0], like.strides[1]);
-    return w.Call("aten.t", {Arg::OfValue(v)}, like);
+    return w.Call(ir::OpName::kT, {Arg::OfValue(v)}, like);
   }
 
   ValueId PadWith(ValueId v, const std::vector<std::int64_t>& to, const Node& origin) {
@@ -192,7 +193,7 @@ class Padder {
     like.storage = -1;
     const Arg none = Arg::Constant(c10::List<std::int64_t>(pads)), zero = Arg::Constant(std::int64_t{0});
     return it->second =
-               NodeWriter(&g_, &nodes_, origin).Call("aten.constant_pad_nd", {Arg::OfValue(v), none, zero}, like);
+               NodeWriter(&g_, &nodes_, origin).Call(ir::OpName::kConstantPadNd, {Arg::OfValue(v), none, zero}, like);
   }
 
   Graph& g_;
@@ -214,7 +215,7 @@ bool AddsPlainBias(const Graph& g, const Node& n) {
 absl::StatusOr<bool> PadProducts(Graph& graph) { return config().rewrite_for_device && Padder(&graph).Run(); }
 
 std::optional<std::vector<std::int64_t>> PadFormOf(const Graph& graph, const Node& node) {
-  if (node.op->name() != "aten.constant_pad_nd" || node.outputs[0] == kNoValue) return std::nullopt;
+  if (!ir::Is(node.op, ir::OpName::kConstantPadNd) || node.outputs[0] == kNoValue) return std::nullopt;
   const ir::Value &in = graph.value(node.args[0].value), &out = graph.value(node.outputs[0]);
   const Arg &pads = node.args[1], &fill = node.args[2];
   const auto constant = [](const Dim& d) { return d.is_constant() && !d.Is(0); };

@@ -7,6 +7,7 @@
 #include "backends/fusion/cat_form.h"
 #include "backends/fusion/channels_last.h"
 #include "backends/fusion/pad_products.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/uses.h"
 
 namespace framefuse::fusion {
@@ -82,7 +83,7 @@ class PadStep final : public Step {
 };
 
 bool MayBePlaced(const ir::Graph& g, const ir::Node& n) {
-  return n.op->name() == "aten.cat" || PadFormOf(g, n).has_value();
+  return ir::Is(n.op, ir::OpName::kCat) || PadFormOf(g, n).has_value();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "backends/fusion/pointwise_table.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 
@@ -106,7 +107,7 @@ PointwiseEmitter::PointwiseEmitter(const ir::Graph& graph, const ir::Node& node,
 }
 
 kernel_ir::ValueId PointwiseEmitter::Emit() {
-  const PointwiseRow row = FindPointwiseRow(node_.op->name());
+  const PointwiseRow row = FindPointwiseRow(node_.op);
   if (row == nullptr || !NumbersFit()) return kNoValue;
   const kernel_ir::ValueId result = row(*this);
   if (result == kNoValue) return kNoValue;
@@ -144,8 +145,10 @@ bool PointwiseEmitter::NumbersFit() const {
     if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar()) number = arg.constant.toScalar();
     if (arg.kind == ir::Arg::Kind::kValue) number = NumberConstant(graph_, arg.value);
     if (!number) return true;
+    static constexpr ir::OpNames kClamps{ir::OpName::kClamp, ir::OpName::kClampTensor, ir::OpName::kClampMin,
+                                         ir::OpName::kClampMax};
     // Torch's releases differ in what a bound that is no number does.
-    const bool bounds = node_.op->name().starts_with("aten.clamp");
+    const bool bounds = kClamps.contains(node_.op);
     if (bounds && number->isFloatingPoint() && std::isnan(number->toDouble())) return false;
     // Compared with integers a float makes floats of them, in the default type.
     return FitsIn(*number, compares && number->isFloatingPoint() ? OfComparison(computed) : computed);
@@ -239,7 +242,7 @@ DType PointwiseEmitter::Promoted(std::size_t a, std::size_t c) const {
 
 bool IsPointwise(const ir::Graph& graph, const ir::Node& node) {
   if (node.outputs.size() != 1 || node.outputs[0] == ir::kNoValue) return false;
-  if (FindPointwiseRow(node.op->name()) == nullptr) return false;
+  if (FindPointwiseRow(node.op) == nullptr) return false;
   const ir::Value& out = graph.value(node.outputs[0]);
   if (out.kind != ir::ValueKind::kTensor || !StorageOf(out.dtype) || out.layout != c10::Layout::Strided) return false;
   for (const ir::Arg& arg : node.args) {

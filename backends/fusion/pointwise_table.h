@@ -2,8 +2,6 @@
 #ifndef FRAMEFUSE_BACKENDS_FUSION_POINTWISE_TABLE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_POINTWISE_TABLE_H_
 
-#include <string_view>
-
 #include "backends/fusion/pointwise.h"
 
 namespace framefuse::fusion {
@@ -11,7 +9,7 @@ namespace framefuse::fusion {
 using PointwiseRow = kernel_ir::ValueId (*)(PointwiseEmitter& e);
 
 // Null if the operator has no row.
-PointwiseRow FindPointwiseRow(std::string_view name);
+PointwiseRow FindPointwiseRow(ir::OpId op);
 
 }  // namespace framefuse::fusion
 

@@ -4,18 +4,19 @@
 #include <iterator>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backends/fusion/pointwise.h"
 #include "backends/graph/dim_algebra.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
 
 // The loss of each row: minus the element that the target names, 0 where it is to be ignored.
 bool IsPick(const ir::Graph& graph, const ir::Node& node, ReductionForm* form) {
-  if (node.op->name() != "aten.nll_loss_forward" || node.outputs[0] == ir::kNoValue || node.outputs[1] != ir::kNoValue)
+  if (!ir::Is(node.op, ir::OpName::kNllLossForward) || node.outputs[0] == ir::kNoValue ||
+      node.outputs[1] != ir::kNoValue)
     return false;
   for (std::size_t a : {3u, 4u}) {
     if (node.args[a].kind != ir::Arg::Kind::kConstant) return false;
@@ -34,7 +35,7 @@ bool IsPick(const ir::Graph& graph, const ir::Node& node, ReductionForm* form) {
 
 // What a reduction's operator is in a kernel. Arguments: the tensor, its dimensions (a list, or one), keepdim.
 struct ReductionRow {
-  std::string_view name;
+  ir::OpName name;
   kernel_ir::Op op;
   bool widens;       // integers and bools give an int64
   bool of_symbolic;  // what it gives of nothing is a number: a size that may be 0 is no obstacle
@@ -44,15 +45,15 @@ struct ReductionRow {
 };
 
 constexpr ReductionRow kRows[] = {
-    {"aten.sum.dim_IntList", kernel_ir::Op::kReduceSum, true, true, true, true},
-    {"aten.prod.dim_int", kernel_ir::Op::kReduceProd, true, true, false, false},
-    {"aten.amax", kernel_ir::Op::kReduceMax, false, false, true, true},
-    {"aten.amin", kernel_ir::Op::kReduceMin, false, false, true, true},
-    {"aten.argmax", kernel_ir::Op::kReduceMax, false, false, true, true, true},
-    {"aten.argmin", kernel_ir::Op::kReduceMin, false, false, true, true, true},
+    {ir::OpName::kSumDimIntList, kernel_ir::Op::kReduceSum, true, true, true, true},
+    {ir::OpName::kProdDimInt, kernel_ir::Op::kReduceProd, true, true, false, false},
+    {ir::OpName::kAmax, kernel_ir::Op::kReduceMax, false, false, true, true},
+    {ir::OpName::kAmin, kernel_ir::Op::kReduceMin, false, false, true, true},
+    {ir::OpName::kArgmax, kernel_ir::Op::kReduceMax, false, false, true, true, true},
+    {ir::OpName::kArgmin, kernel_ir::Op::kReduceMin, false, false, true, true, true},
 };
 
-const ReductionRow* RowOf(const std::string& name) {
+const ReductionRow* RowOf(ir::OpName name) {
   const auto* row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const ReductionRow& r) { return r.name == name; });
   return row != std::end(kRows) ? row : nullptr;
@@ -89,7 +90,7 @@ std::optional<std::vector<std::int64_t>> DimensionsOf(const ir::Arg& arg, std::i
 
 bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* form) {
   if (IsPick(graph, node, form)) return true;
-  const ReductionRow* row = RowOf(node.op->name());
+  const ReductionRow* row = RowOf(ir::NameOf(node.op));
   if (row == nullptr) return false;
   if (node.outputs.size() != 1 || node.outputs[0] == ir::kNoValue || node.args[0].kind != ir::Arg::Kind::kValue)
     return false;

@@ -2,11 +2,12 @@
 
 #include "backends/fusion/pointwise.h"
 #include "backends/graph/dim_algebra.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 
 std::optional<ScanForm> ScanOf(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name() != "aten.cumsum" || node.outputs.size() != 1 || node.outputs[0] == ir::kNoValue)
+  if (!ir::Is(node.op, ir::OpName::kCumsum) || node.outputs.size() != 1 || node.outputs[0] == ir::kNoValue)
     return std::nullopt;
   if (node.args[0].kind != ir::Arg::Kind::kValue || node.args[1].kind != ir::Arg::Kind::kConstant) return std::nullopt;
   const ir::Value &in = graph.value(node.args[0].value), &out = graph.value(node.outputs[0]);

@@ -8,6 +8,7 @@
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/pointwise_table.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/uses.h"
 
 namespace framefuse::fusion {
@@ -36,7 +37,7 @@ class Sinker {
         Sink(n, CatForm(*form));
         changed = true;
         continue;
-      } else if (n.outputs.size() == 1 && FindPointwiseRow(n.op->name()) != nullptr) {
+      } else if (n.outputs.size() == 1 && FindPointwiseRow(n.op) != nullptr) {
         maybe_pointwise_.emplace(n.outputs[0], &n);
       }
       NoteParts(n);
@@ -49,8 +50,9 @@ class Sinker {
  private:
   // Parts that the program itself takes: a rotation's halves are read by its kernel twice, and once from memory.
   void NoteParts(const Node& n) {
-    const std::string& name = n.op->name();
-    const bool slice = name == "aten.slice.Tensor", split = name.starts_with("aten.split");
+    const ir::OpName name = ir::NameOf(n.op);
+    const bool slice = name == ir::OpName::kSliceTensor,
+               split = name == ir::OpName::kSplitTensor || name == ir::OpName::kSplitWithSizes;
     if ((!slice && !split) || n.args[0].kind != Arg::Kind::kValue) return;
     for (std::size_t a = 1; a < n.args.size(); ++a) {
       if (n.args[a].kind == Arg::Kind::kDim || n.args[a].kind == Arg::Kind::kDimList) return;
@@ -100,7 +102,7 @@ class Sinker {
     form.pieces = pieces;
     NodeWriter w(&g_, &nodes_, n);
     w.Into(n.outputs[0])
-        .Call("aten.cat", {Arg::OfValues(std::move(pieces)), Arg::Constant(static_cast<std::int64_t>(form.dim))},
+        .Call(ir::OpName::kCat, {Arg::OfValues(std::move(pieces)), Arg::Constant(static_cast<std::int64_t>(form.dim))},
               ir::Value(g_.value(n.outputs[0])));
     cats_.emplace(n.outputs[0], std::move(form));
   }
@@ -151,7 +153,7 @@ class Sinker {
     like.offset = g_.exprs.Make(ir::ExprKind::kAdd, like.offset, skipped);
     const auto number = [](std::int64_t n) { return Arg::Constant(n); };
     return NodeWriter(&g_, &nodes_, *sunk_)
-        .Call("aten.slice.Tensor",
+        .Call(ir::OpName::kSliceTensor,
               {Arg::OfValue(v), number(static_cast<std::int64_t>(dim)), number(begin), number(end), number(1)}, like);
   }
 

@@ -5,6 +5,7 @@
 
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -56,7 +57,7 @@ absl::StatusOr<bool> SinkViews(Graph& g) {
                        g.value(n.outputs[0]).sizes == g.value(in).sizes && PromotesAlike(g, n, in, base->second);
     if (!sinks) {
       if (pointwise) made_by_kernel[n.outputs[0]] = true;
-      const bool view = n.op->name() == "aten.view" || n.op->name() == "aten._unsafe_view";
+      const bool view = ir::Is(n.op, ir::OpName::kView) || ir::Is(n.op, ir::OpName::k_UnsafeView);
       if (view && made_by_kernel.contains(n.args[0].value) && IsConstantAndContiguous(g, n.args[0].value) &&
           IsConstantAndContiguous(g, n.outputs[0])) {
         base_of[n.outputs[0]] = n.args[0].value;

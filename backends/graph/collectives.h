@@ -6,13 +6,14 @@
 
 #include "absl/status/status.h"
 #include "backends/graph/graph.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse {
 namespace ir {
 
 inline bool SpeaksToOthers(const Node& n) { return n.op->has_side_effect() && !n.op->returns().empty(); }
 // For what one of them has begun.
-inline bool WaitsForOthers(const Node& n) { return n.op->name() == "_c10d_functional.wait_tensor"; }
+inline bool WaitsForOthers(const Node& n) { return Is(n.op, OpName::kWaitTensor); }
 
 }  // namespace ir
 

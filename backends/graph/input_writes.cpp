@@ -3,96 +3,13 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::ir {
 namespace {
-
-// What is asked of their arguments their kernels for metadata ask, too.
-constexpr std::string_view kNeverRaise[] = {"mm",
-                                            "bmm",
-                                            "addmm",
-                                            "addbmm",
-                                            "baddbmm",
-                                            "mv",
-                                            "addmv",
-                                            "dot",
-                                            "linear",
-                                            "convolution",
-                                            "native_batch_norm",
-                                            "_native_batch_norm_legit",
-                                            "cudnn_batch_norm",
-                                            "native_layer_norm",
-                                            "native_group_norm",
-                                            "_softmax",
-                                            "_log_softmax",
-                                            "_scaled_dot_product_flash_attention_for_cpu",
-                                            "_scaled_dot_product_flash_attention",
-                                            "_scaled_dot_product_efficient_attention",
-                                            "_scaled_dot_product_cudnn_attention",
-                                            "sum",
-                                            "mean",
-                                            "var",
-                                            "var_mean",
-                                            "std",
-                                            "std_mean",
-                                            "amax",
-                                            "amin",
-                                            "any",
-                                            "all",
-                                            "cumsum",
-                                            "max_pool2d_with_indices",
-                                            "avg_pool2d",
-                                            "_adaptive_avg_pool2d",
-                                            "native_dropout",
-                                            "constant_pad_nd",
-                                            "tril",
-                                            "triu",
-                                            "cat",
-                                            "stack",
-                                            "clone",
-                                            "copy_",
-                                            "_to_copy",
-                                            "_unsafe_view",
-                                            "fill_",
-                                            "zero_",
-                                            "empty",
-                                            "empty_like",
-                                            "empty_strided",
-                                            "new_empty",
-                                            "zeros",
-                                            "zeros_like",
-                                            "new_zeros",
-                                            "ones",
-                                            "ones_like",
-                                            "new_ones",
-                                            "full",
-                                            "full_like",
-                                            "new_full",
-                                            "arange",
-                                            "scalar_tensor"};
-
-// On a device they raise later, and elsewhere.
-constexpr std::string_view kRaiseOnCpu[] = {
-    "index",      "index_put",   "index_put_",   "index_select", "index_add", "index_add_",       "index_copy",
-    "gather",     "scatter",     "scatter_",     "index_copy_",  "embedding", "nll_loss_forward", "nll_loss2d_forward",
-    "index_fill", "scatter_add", "scatter_add_", "index_fill_",  "take"};
-
-using Names = absl::flat_hash_set<std::string_view>;
-
-bool NeverRaises(std::string_view name) {
-  static const auto* const names = new Names(std::begin(kNeverRaise), std::end(kNeverRaise));
-  return names->contains(name);
-}
-
-bool RaisesOnCpu(std::string_view name) {
-  static const auto* const names = new Names(std::begin(kRaiseOnCpu), std::end(kRaiseOnCpu));
-  return names->contains(name);
-}
 
 bool IsOnCpu(const Graph& graph, const Node& node) {
   bool on_cpu = false;
@@ -105,11 +22,6 @@ bool GivesIntegers(const Graph& graph, const Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
     return v != kNoValue && c10::isIntegralType(graph.value(v).dtype, /*includeBool=*/true);
   });
-}
-
-bool Divides(std::string_view name) {
-  if (name.ends_with('_')) name.remove_suffix(1);
-  return name == "div" || name == "floor_divide" || name == "remainder" || name == "fmod";
 }
 
 // Whether two elements may lie in one place: eager's kernels refuse to write such a tensor.
@@ -138,14 +50,6 @@ bool WritesOverlap(const Graph& graph, const Node& node) {
   return overlaps;
 }
 
-// `aten.add_.Tensor`: add_. Empty: of another namespace.
-std::string_view PlainName(const Op& op) {
-  std::string_view name = op.name();
-  if (!name.starts_with("aten.")) return {};
-  name.remove_prefix(5);
-  return name.substr(0, name.find('.'));
-}
-
 // The piece of memory that a tensor's elements lie in, or all of it, as a tensor of one dimension.
 at::Tensor MemoryOf(const at::Tensor& t, bool whole) {
   const auto item = static_cast<std::int64_t>(t.element_size());
@@ -167,13 +71,11 @@ bool Writes(const Graph& graph, const Node& node, StorageId storage) {
 }
 
 bool MayRaise(const Graph& graph, const Node& node) {
-  const std::string_view name = PlainName(*node.op);
-  if (name.empty() || WritesOverlap(graph, node)) return true;
-  if (node.op->is_view()) return name == "as_strided";  // its bounds are asked where there is memory
-  if (node.op->is_pointwise()) return Divides(name) && GivesIntegers(graph, node);
-  if (name.starts_with("_foreach_") || name.starts_with("_fused_")) return false;
-  if (NeverRaises(name)) return false;
-  return !RaisesOnCpu(name) || IsOnCpu(graph, node);
+  if (!Has(node.op, OpFact::kAten) || WritesOverlap(graph, node)) return true;
+  if (node.op->is_view()) return Is(node.op, OpName::kAsStrided);  // its bounds are asked where there is memory
+  if (node.op->is_pointwise()) return Has(node.op, OpFact::kDivides) && GivesIntegers(graph, node);
+  if (Has(node.op, OpFact::kNeverRaises)) return false;
+  return !Has(node.op, OpFact::kRaisesOnCpu) || IsOnCpu(graph, node);
 }
 
 bool BackwardReads(const Graph& graph, StorageId storage) {
@@ -194,7 +96,7 @@ InputWrite WriteOf(const Graph& graph, StorageId storage) {
       write.first_node = static_cast<int>(i);
       written = true;
     }
-    write.whole = write.whole || PlainName(*node.op) == "as_strided";
+    write.whole = write.whole || Is(node.op, OpName::kAsStrided);
   }
   for (std::size_t i = 0; i < graph.nodes.size() && !write.kept; ++i) {
     if (graph.nodes[i].phase == Phase::kBackward || !MayRaise(graph, graph.nodes[i])) continue;

@@ -10,9 +10,9 @@
 #include <exception>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "backends/graph/boxed_call.h"
 #include "backends/graph/op_kernels.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::ir {
 namespace {
@@ -34,32 +34,11 @@ const c10::KernelFunction* CompositeOf(const c10::OperatorHandle& handle) {
   return k != nullptr ? k : FindKernel(handle, DispatchKey::CompositeExplicitAutograd, false);
 }
 
-// They fill a tensor that they made themselves, which the meta device lays out row by row; as it does what a
-// convolution of the CPU's lays out like its operands. A norm's it lays out like its operand, the CPU row by row.
-bool LaysOutWrongly(const std::string& name) {
-  static const auto* names = new absl::flat_hash_set<std::string>{
-      "aten.abs",
-      "aten.angle",
-      "aten.logical_not",
-      "aten.logical_and",
-      "aten.logical_or",
-      "aten.logical_xor",
-      "aten.convolution",
-      "aten.hardswish_backward",
-      "aten.max_unpool2d",
-      "aten.native_batch_norm",
-      "aten._native_batch_norm_legit",
-      "aten._native_batch_norm_legit.no_stats",
-      "aten._native_batch_norm_legit_functional",
-  };
-  return names->contains(name);
-}
-
 // The CPU's kernels work on copies of operands of other types, and lay out what they make like these copies, which have
 // other strides where the operand has gaps. (Of an operator that is not elementwise, integers are places; a bool is a
 // condition.)
 void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
-  const bool pointwise = n.op->handle().hasTag(at::Tag::pointwise) || n.op->name() == "aten.smooth_l1_loss";
+  const bool pointwise = n.op->handle().hasTag(at::Tag::pointwise) || Has(n.op, OpFact::kConverts);
   const auto is_operand = [&](const c10::IValue& v) {
     if (!v.isTensor() || !v.toTensor().defined()) return false;
     const c10::ScalarType type = v.toTensor().scalar_type();
@@ -77,15 +56,6 @@ void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
   }
 }
 
-// The CPU's kernel keeps no statistics then; a device's may.
-bool IsDescribedWrongly(const std::string& name) { return name == "aten._native_batch_norm_legit_no_training"; }
-
-// The composite kernel asks its ends for their values.
-bool IsSpacedBetweenTensors(const std::string& name) {
-  return (name.starts_with("aten.linspace.") || name.starts_with("aten.logspace.")) &&
-         name.find("Tensor") != std::string::npos;
-}
-
 void Flatten(const torch::jit::Stack& stack, std::vector<at::Tensor>* tensors) {
   for (const c10::IValue& v : stack) {
     if (v.isTensorList()) {
@@ -99,7 +69,7 @@ void Flatten(const torch::jit::Stack& stack, std::vector<at::Tensor>* tensors) {
 // The sizes that it was recorded with are those of values that guards compare. An index's are, if it is a mask.
 bool IsSizedByValues(const Graph& g, const Node& n) {
   if (!n.op->is_sized_by_values()) return false;
-  if (n.op->name() != "aten.index.Tensor") return true;
+  if (!Is(n.op, OpName::kIndexTensor)) return true;
   bool has_mask = false;
   ForEachUse(n, [&](ValueId v) { has_mask = has_mask || (v != n.args[0].value && g.value(v).dtype == at::kBool); });
   return has_mask;
@@ -108,16 +78,14 @@ bool IsSizedByValues(const Graph& g, const Node& n) {
 }  // namespace
 
 absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) const {
-  if (IsDescribedWrongly(n.op->name()) || IsSpacedBetweenTensors(n.op->name()) || IsSizedByValues(g_, n)) {
-    return std::nullopt;
-  }
+  if (Has(n.op, OpFact::kMetaWrong) || IsSizedByValues(g_, n)) return std::nullopt;
   const c10::OperatorHandle& handle = n.op->handle();
   const c10::KernelFunction* kernel = FindKernel(handle, DispatchKey::Meta, false);
   MetaResults results;
   if (kernel == nullptr) {
     kernel = CompositeOf(handle);
   }
-  results.has_strides = !LaysOutWrongly(n.op->name());
+  results.has_strides = !Has(n.op, OpFact::kMetaStridesWrong);
   if (kernel == nullptr) return std::nullopt;
   torch::jit::Stack stack;
   for (std::size_t a = 0; a < n.args.size(); ++a) {

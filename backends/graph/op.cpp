@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backends/graph/operators.h"
 #include "common/check.h"
 
 namespace framefuse::ir {
@@ -106,16 +107,13 @@ int Op::FindArgument(std::string_view name) const {
   return -1;
 }
 
-// All processes of a group must come to it, in one order.
-bool IsOfSeveralProcesses(const std::string& name) {
-  for (const char* space : {"_c10d_functional.", "_c10d_functional_autograd.", "_dtensor."}) {
-    if (name.starts_with(space)) return true;
-  }
-  return false;
-}
-
 class OpTable {
  public:
+  // Each Op is one: what rows say of it stands behind it, where no header shows it.
+  struct Known final : Op {
+    OpRow row;
+  };
+
   static OpTable& Get() {
     static OpTable* table = new OpTable;  // never destroyed: ops are used by static plans
     return *table;
@@ -134,9 +132,11 @@ class OpTable {
 
  private:
   static OpId Create(const c10::OperatorHandle& handle) {
-    Op* op = new Op;
+    auto* op = new Known;
     op->handle_ = std::make_unique<c10::OperatorHandle>(handle);
     op->name_ = PrintedName(handle.operator_name());
+    op->row = RowOf(op->name_);
+    const auto says = [&](OpFact fact) { return (op->row.facts & static_cast<std::uint64_t>(fact)) != 0; };
     const c10::FunctionSchema& schema = handle.schema();
     std::vector<AliasAnnotation> annotations;
     for (const c10::Argument& a : schema.arguments()) {
@@ -157,24 +157,21 @@ class OpTable {
       op->returns_.push_back(ret);
     }
     op->is_random_ = handle.hasTag(at::Tag::nondeterministic_seeded);
-    static const std::unordered_set<std::string> kUntagged = {"aten._to_copy",
-                                                              "aten.clone",
-                                                              "aten.copy",
-                                                              "aten.floor_divide",
-                                                              "aten.floor_divide.Scalar",
-                                                              "aten.floor_divide_.Tensor",
-                                                              "aten.floor_divide_.Scalar",
-                                                              "aten.floor_divide.out"};
-    op->is_pointwise_ = !op->is_random_ && (handle.hasTag(at::Tag::pointwise) || kUntagged.contains(op->name_));
-    op->is_sized_by_values_ =
-        handle.hasTag(at::Tag::dynamic_output_shape) || op->name_ == "aten._unique";  // untagged before torch 2.12
-    op->has_side_effect_ = (schema.returns().empty() && !op->mutates_) || IsOfSeveralProcesses(op->name_);
+    op->is_pointwise_ = !op->is_random_ && (handle.hasTag(at::Tag::pointwise) || says(OpFact::kPointwise));
+    op->is_sized_by_values_ = handle.hasTag(at::Tag::dynamic_output_shape) || says(OpFact::kSizedByValues);
+    op->has_side_effect_ = (schema.returns().empty() && !op->mutates_) || says(OpFact::kOfProcesses);
     return op;
   }
 
   std::shared_mutex mutex_;
   std::unordered_map<c10::OperatorHandle, OpId> ops_;
 };
+
+OpName NameOf(OpId op) { return static_cast<const OpTable::Known*>(op)->row.name; }
+
+bool Has(OpId op, OpFact fact) {
+  return (static_cast<const OpTable::Known*>(op)->row.facts & static_cast<std::uint64_t>(fact)) != 0;
+}
 
 OpId InternOp(const c10::OperatorHandle& handle) { return OpTable::Get().Intern(handle); }
 

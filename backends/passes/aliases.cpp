@@ -1,10 +1,11 @@
 #include "backends/passes/aliases.h"
+#include "backends/graph/operators.h"
 #include "common/index.h"
 
 namespace framefuse {
 
 int ViewedArgument(const ir::Op& op) {
-  static const ir::OpId kUnsafeView = ir::RequireOp("aten._unsafe_view");
+  static const ir::OpId kUnsafeView = ir::RequireOp(ir::OpName::k_UnsafeView);
   if (&op == kUnsafeView) return 0;
   for (const ir::OpReturn& r : op.returns()) {
     if (r.viewed_argument >= 0) return r.viewed_argument;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "backends/graph/operators.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "common/index.h"
@@ -57,7 +58,7 @@ absl::StatusOr<bool> FoldConstants(ir::Graph& g) {
   nodes.reserve(g.nodes.size());
   for (ir::Node& n : g.nodes) {
     bool foldable = !n.op->is_random() && !n.op->has_side_effect() && n.list_sizes.empty() && n.outputs.size() == 1 &&
-                    n.outputs[0] != ir::kNoValue && n.op->name().find("empty") == std::string::npos;
+                    n.outputs[0] != ir::kNoValue && !ir::Has(n.op, ir::OpFact::kMaybeUnset);
     foldable = foldable && IsSmallOnCpu(g.value(n.outputs[0])) && !aliases.Escapes(n.outputs[0]);
     for (const ir::Arg& a : n.args) {
       bool plain =

@@ -1,9 +1,8 @@
 #include "backends/passes/functional_forms.h"
+#include "backends/graph/operators.h"
 #include "common/index.h"
 
-#include <array>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,14 +10,14 @@ namespace framefuse {
 namespace {
 
 // Whose functional form is not found by name.
-constexpr auto kIrregular = std::to_array<std::pair<std::string_view, std::string_view>>({
-    {"aten.bernoulli_.float", "aten.bernoulli.p"},
-    {"aten.floor_divide_.Tensor", "aten.floor_divide"},
-    {"aten.normal_", "aten.normal_functional"},
-    {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
-    {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
-    {"aten.rrelu_with_noise_", "aten.rrelu_with_noise_functional"},
-});
+constexpr ir::ByOp<ir::OpName> kIrregular{
+    {ir::OpName::kBernoulli_Float, ir::OpName::kBernoulliP},
+    {ir::OpName::kFloorDivide_Tensor, ir::OpName::kFloorDivide},
+    {ir::OpName::kNormal_, ir::OpName::kNormalFunctional},
+    {ir::OpName::kPow_Scalar, ir::OpName::kPowTensorScalar},
+    {ir::OpName::kPow_Tensor, ir::OpName::kPowTensorTensor},
+    {ir::OpName::kRreluWithNoise_, ir::OpName::kRreluWithNoiseFunctional},
+};
 
 // "aten.add_.Tensor" → {"aten.add_", ".Tensor"}
 std::pair<std::string, std::string> SplitOverload(const std::string& name) {
@@ -28,9 +27,8 @@ std::pair<std::string, std::string> SplitOverload(const std::string& name) {
 }
 
 std::vector<std::string> CandidateNames(const ir::Op& op) {
-  for (const auto& [from, to] : kIrregular) {
-    if (from == op.name()) return {std::string(to)};
-  }
+  const ir::OpName irregular = kIrregular[&op];
+  if (irregular != ir::OpName::kUnknown) return {std::string(ir::TextOf(irregular))};
   auto [base, overload] = SplitOverload(op.name());
   std::vector<std::string> names;
   if (base.back() == '_') names.push_back(base.substr(0, base.size() - 1) + overload);
@@ -113,17 +111,12 @@ c10::ScalarType PromotedType(const ir::Graph& graph, const ir::Node& node) {
   return combine(combine(by_rank[0], by_rank[1]), by_rank[2]);
 }
 
-bool ReturnsBool(const ir::Op& op) {
-  for (const char* part : {".eq_", ".ne_", ".lt_", ".le_", ".gt_", ".ge_", ".logical_"}) {
-    if (op.name().find(part) != std::string::npos) return true;
-  }
-  return false;
-}
+bool ReturnsBool(const ir::Op& op) { return ir::Has(&op, ir::OpFact::kGivesBools); }
 
 c10::ScalarType ComputedType(const ir::Graph& graph, const ir::Node& recorded, const ir::Node& form) {
   if (ReturnsBool(*recorded.op)) return c10::ScalarType::Bool;
-  if (form.op->is_pointwise() && form.op->name() != "aten.copy") return PromotedType(graph, form);
-  if (form.op->name() == "aten.cumsum" || form.op->name() == "aten.cumprod") {
+  if (form.op->is_pointwise() && !ir::Is(form.op, ir::OpName::kCopy)) return PromotedType(graph, form);
+  if (ir::Is(form.op, ir::OpName::kCumsum) || ir::Is(form.op, ir::OpName::kCumprod)) {
     const c10::ScalarType own = graph.value(form.args[0].value).dtype;
     const bool widens = c10::isIntegralType(own, /*includeBool=*/true) && form.args[2].kind == ir::Arg::Kind::kNone;
     if (widens) return c10::ScalarType::Long;
@@ -132,8 +125,8 @@ c10::ScalarType ComputedType(const ir::Graph& graph, const ir::Node& recorded, c
 }
 
 c10::ScalarType ComputedTypeInList(const ir::Graph& graph, const ir::Node& form, std::size_t element) {
-  const std::string& name = form.op->name();
-  if (!name.starts_with("aten._foreach_") || name.starts_with("aten._foreach_copy")) return c10::ScalarType::Undefined;
+  const bool promotes = ir::Has(form.op, ir::OpFact::kForeach) && !ir::Is(form.op, ir::OpName::k_ForeachCopy);
+  if (!promotes) return c10::ScalarType::Undefined;
   ir::Node one;
   one.op = form.op;
   for (const ir::Arg& arg : form.args) {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/meta_run.h"
+#include "backends/graph/operators.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/functional_forms.h"
 #include "backends/passes/memory_order.h"
@@ -27,6 +27,15 @@ using ir::kNoValue;
 using ir::Node;
 using ir::NodeIndex;
 using ir::ValueId;
+
+// What makes a view's base of it alone.
+constexpr ir::ByOp<ir::OpName> kInverses{
+    {ir::OpName::kT, ir::OpName::kT},
+    {ir::OpName::k_Conj, ir::OpName::kConjPhysical},
+    {ir::OpName::k_NegView, ir::OpName::kNeg},
+    {ir::OpName::kViewAsReal, ir::OpName::kViewAsComplex},
+    {ir::OpName::kViewAsComplex, ir::OpName::kViewAsReal},
+};
 
 // Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
 // chain of views between) a new one, and views of that root are made again when they are next read.
@@ -100,7 +109,7 @@ class Functionalizer {
     g_.nodes.push_back(std::move(n));
   }
 
-  ValueId EmitOne(const char* op, std::vector<Arg> args, ValueId like) {
+  ValueId EmitOne(ir::OpName op, std::vector<Arg> args, ValueId like) {
     return EmitOne(ir::RequireOp(op), std::move(args), like);
   }
   ValueId EmitOne(ir::OpId op, std::vector<Arg> args, ValueId like) {
@@ -186,12 +195,12 @@ class Functionalizer {
     FunctionalForm form = FunctionalFormOf(*recorded.op);
     if (form.op == nullptr)
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " has no functional form"));
-    if (recorded.op->name() == "aten.bernoulli_.float") {
+    if (ir::Is(recorded.op, ir::OpName::kBernoulli_Float)) {
       const ir::Value& target = g_.value(recorded.args[0].value);
       if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device))
         return WritingInMemoryOrder(recorded, form);
     }
-    if (recorded.op->name() == "aten.normal_" && DrawsInMemoryOrder(g_.exprs, g_.value(recorded.args[0].value)))
+    if (ir::Is(recorded.op, ir::OpName::kNormal_) && DrawsInMemoryOrder(g_.exprs, g_.value(recorded.args[0].value)))
       return absl::UnimplementedError("normal_ on a tensor with gaps");
     if (form.is_out && !MakesWhatIsThere(recorded, form.op)) {
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " into a tensor of another dtype or layout"));
@@ -226,9 +235,9 @@ class Functionalizer {
   // What the form returns has the dtype and strides of the `out` argument, the last: all are floating, alike and row by
   // row.
   bool MakesWhatIsThere(const Node& recorded, ir::OpId form) {
-    static const auto* by_row = new absl::flat_hash_set<std::string_view>{"aten.addmm", "aten.baddbmm", "aten.bmm",
-                                                                          "aten.cat",   "aten.mm",      "aten.mv"};
-    if (!form->is_pointwise() && !by_row->contains(form->name())) return false;
+    using enum ir::OpName;
+    static constexpr ir::OpNames kByRow{kAddmm, kBaddbmm, kBmm, kCat, kMm, kMv};
+    if (!form->is_pointwise() && !kByRow.contains(form)) return false;
     const ir::Value& out = g_.value(recorded.args.back().value);
     bool alike = c10::isFloatingType(out.dtype);
     for (const Arg& a : recorded.args) {
@@ -266,7 +275,7 @@ class Functionalizer {
       return absl::UnimplementedError("bernoulli_ on a tensor with gaps in its memory");
     }
     Node view;
-    view.op = ir::RequireOp("aten.permute");
+    view.op = ir::RequireOp(ir::OpName::kPermute);
     view.args = {Arg::OfValue(Read(target)), Arg::Constant(order)};
     view.outputs = {g_.AddValue(permuted)};
     Node draw;
@@ -277,7 +286,7 @@ class Functionalizer {
     const ValueId drawn = draw.outputs[0];
     Emit(std::move(view));
     Emit(std::move(draw));
-    return Write(target, EmitOne("aten.permute", {Arg::OfValue(drawn), Arg::Constant(back)}, target));
+    return Write(target, EmitOne(ir::OpName::kPermute, {Arg::OfValue(drawn), Arg::Constant(back)}, target));
   }
 
   // Returns that are new tensors keep their recorded values.
@@ -305,7 +314,7 @@ class Functionalizer {
     }
     EmitMade(std::move(n));
     for (const auto& [result, wanted] : converted) {
-      const ValueId value = EmitOne("aten._to_copy",
+      const ValueId value = EmitOne(ir::OpName::k_ToCopy,
                                     {Arg::OfValue(*result), Arg::Constant(static_cast<std::int64_t>(wanted)),
                                      Arg::None(), Arg::None(), Arg::None(), Arg::Constant(false), Arg::None()},
                                     *result);
@@ -328,7 +337,7 @@ class Functionalizer {
       return absl::UnimplementedError("a write to a tensor with gaps or overlap");
     }
     if (!ReachSameOffsets(g_.value(value), old_.value(root))) {
-      value = EmitOne("aten.copy", {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, root);
+      value = EmitOne(ir::OpName::kCopy, {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, root);
     }
     current_[At(root)] = value;
     seen_version_[At(root)] = ++version_[At(root)];
@@ -342,12 +351,12 @@ class Functionalizer {
     const auto it = std::find(view.outputs.begin(), view.outputs.end(), target);
     const auto piece = static_cast<std::int64_t>(it - view.outputs.begin());
     const Arg& dim = view.args.back();
-    if (view.op->name() == "aten.unbind.int") {
-      n.op = ir::RequireOp("aten.select_scatter");
+    if (ir::Is(view.op, ir::OpName::kUnbindInt)) {
+      n.op = ir::RequireOp(ir::OpName::kSelectScatter);
       n.args.insert(n.args.end(), {dim, Arg::Constant(piece)});
       return n;
     }
-    const bool splits = view.op->name() == "aten.split.Tensor" || view.op->name() == "aten.split_with_sizes";
+    const bool splits = ir::Is(view.op, ir::OpName::kSplitTensor) || ir::Is(view.op, ir::OpName::kSplitWithSizes);
     if (!splits || dim.kind != Arg::Kind::kConstant) return std::nullopt;
     const auto rank = static_cast<std::int64_t>(g_.value(target).rank());
     const std::size_t d = At(static_cast<std::int32_t>((dim.constant.toInt() + rank) % rank));
@@ -357,26 +366,26 @@ class Functionalizer {
       begin = g_.exprs.Make(ir::ExprKind::kAdd, begin, g_.value(*v).sizes[d]);
     }
     const ir::Dim end = g_.exprs.Make(ir::ExprKind::kAdd, begin, g_.value(target).sizes[d]);
-    n.op = ir::RequireOp("aten.slice_scatter");
+    n.op = ir::RequireOp(ir::OpName::kSliceScatter);
     n.args.insert(n.args.end(), {dim, Arg::OfDim(begin), Arg::OfDim(end), Arg::Constant(std::int64_t{1})});
     return n;
   }
 
   // The parent's value once `value` stands where the view `target` was.
   absl::StatusOr<ValueId> IntoParent(const Node& view, ValueId target, ValueId value) {
-    const std::string& name = view.op->name();
+    const ir::OpName name = ir::NameOf(view.op);
     ValueId old_parent = view.args[At(ViewedArgument(*view.op))].value;
     ValueId parent = Read(old_parent);
     Arg from = Arg::OfValue(value);
-    if (name == "aten.alias" || name == "aten.detach") return value;
-    if (name == "aten.t") return EmitOne("aten.t", {from}, old_parent);
-    if (name == "aten.transpose.int")
-      return EmitOne("aten.transpose.int", {from, view.args[1], view.args[2]}, old_parent);
-    if (name == "aten.select.int") {
-      return EmitOne("aten.select_scatter", {Arg::OfValue(parent), from, view.args[1], view.args[2]}, old_parent);
+    if (name == ir::OpName::kAlias || name == ir::OpName::kDetach) return value;
+    if (kInverses[name] != ir::OpName::kUnknown) return EmitOne(kInverses[name], {from}, old_parent);
+    if (name == ir::OpName::kTransposeInt)
+      return EmitOne(ir::OpName::kTransposeInt, {from, view.args[1], view.args[2]}, old_parent);
+    if (name == ir::OpName::kSelectInt) {
+      return EmitOne(ir::OpName::kSelectScatter, {Arg::OfValue(parent), from, view.args[1], view.args[2]}, old_parent);
     }
-    if (name == "aten.slice.Tensor") {
-      return EmitOne("aten.slice_scatter",
+    if (name == ir::OpName::kSliceTensor) {
+      return EmitOne(ir::OpName::kSliceScatter,
                      {Arg::OfValue(parent), from, view.args[1], view.args[2], view.args[3], view.args[4]}, old_parent);
     }
     if (!view.list_sizes.empty()) {
@@ -386,22 +395,19 @@ class Functionalizer {
         return EmitOne(scatter->op, std::move(scatter->args), old_parent);
       }
     }
-    if (name == "aten._conj") return EmitOne("aten.conj_physical", {from}, old_parent);
-    if (name == "aten._neg_view") return EmitOne("aten.neg", {from}, old_parent);
-    if (name == "aten.view_as_real") return EmitOne("aten.view_as_complex", {from}, old_parent);
-    if (name == "aten.view_as_complex") return EmitOne("aten.view_as_real", {from}, old_parent);
     if (g_.value(target).dtype != g_.value(old_parent).dtype) return ReadAs(view, target, value);
-    bool reshape = name == "aten.view" || name == "aten._unsafe_view" || name == "aten.unsqueeze" ||
-                   name.rfind("aten.squeeze", 0) == 0;
+    bool reshape = name == ir::OpName::kView || name == ir::OpName::k_UnsafeView || name == ir::OpName::kUnsqueeze ||
+                   name == ir::OpName::kSqueeze || name == ir::OpName::kSqueezeDim || name == ir::OpName::kSqueezeDims;
     bool plain = ir::IsContiguous(g_.exprs, g_.value(target)) && ir::IsContiguous(g_.exprs, g_.value(old_parent));
     if (reshape && plain) {
       if (!ir::IsContiguous(g_.exprs, g_.value(value))) {
-        from = Arg::OfValue(EmitOne(
-            "aten.clone", {from, Arg::Constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))}, target));
+        from = Arg::OfValue(EmitOne(ir::OpName::kClone,
+                                    {from, Arg::Constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))},
+                                    target));
       }
-      return EmitOne("aten.view", {from, Arg::OfDims(g_.value(old_parent).sizes)}, old_parent);
+      return EmitOne(ir::OpName::kView, {from, Arg::OfDims(g_.value(old_parent).sizes)}, old_parent);
     }
-    if (name == "aten.expand") return absl::UnimplementedError("a write to an expanded tensor");
+    if (name == ir::OpName::kExpand) return absl::UnimplementedError("a write to an expanded tensor");
     const ir::Value& v = g_.value(target);
     if (MayOverlap(g_.exprs, v)) return absl::UnimplementedError("a write to a view that has places of memory twice");
     const ir::Dim begin = g_.exprs.Make(ir::ExprKind::kNeg, g_.value(old_parent).offset);
@@ -415,11 +421,11 @@ class Functionalizer {
   absl::StatusOr<ValueId> ReadAs(const Node& view, ValueId target, ValueId value) {
     const ValueId old_parent = view.args[At(ViewedArgument(*view.op))].value;
     const ir::Value &part = g_.value(target), &parent = g_.value(old_parent);
-    if (view.op->name() != "aten.view.dtype" || c10::elementSize(part.dtype) != c10::elementSize(parent.dtype)) {
+    if (!ir::Is(view.op, ir::OpName::kViewDtype) || c10::elementSize(part.dtype) != c10::elementSize(parent.dtype)) {
       return absl::UnimplementedError("a write to a view of another type");
     }
-    return EmitOne("aten.view.dtype", {Arg::OfValue(value), Arg::Constant(static_cast<std::int64_t>(parent.dtype))},
-                   old_parent);
+    return EmitOne(ir::OpName::kViewDtype,
+                   {Arg::OfValue(value), Arg::Constant(static_cast<std::int64_t>(parent.dtype))}, old_parent);
   }
 
   absl::Status Finish() {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "backends/graph/operators.h"
 #include "backends/passes/aliases.h"
 #include "common/index.h"
 
@@ -17,7 +18,7 @@ absl::Status TakeOffsetsFromRoots(ir::Graph& graph) {
     }
   }
   for (ir::Node& n : graph.nodes) {
-    if (n.op->name() != "aten.as_strided" || n.args[0].kind != ir::Arg::Kind::kValue) continue;
+    if (!ir::Is(n.op, ir::OpName::kAsStrided) || n.args[0].kind != ir::Arg::Kind::kValue) continue;
     const ir::ValueId root = aliases.RootOf(n.args[0].value);
     if (!written[At(root)]) continue;
     const ir::Value &from = graph.value(n.args[0].value), &whole = graph.value(root);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/graph/operators.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/passes/rewrite.h"
@@ -16,12 +17,9 @@ bool SameMetadata(const ir::Value& a, const ir::Value& b) {
          a.strides == b.strides;
 }
 
-bool IsOneOf(const ir::Op& op, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (op.name() == name) return true;
-  }
-  return false;
-}
+// These change what the elements mean, not where they are.
+constexpr ir::OpNames kOtherMeaning{ir::OpName::k_Conj, ir::OpName::k_NegView};
+constexpr ir::OpNames kCopies{ir::OpName::kClone, ir::OpName::k_ToCopy};
 
 // Of a transposition the sizes say it: strides that are alike may be those that a meta kernel promised by mistake.
 bool StaysInPlace(const ir::Node& n, const ir::Value& to) {
@@ -30,11 +28,11 @@ bool StaysInPlace(const ir::Node& n, const ir::Value& to) {
     const std::int64_t d = dim < 0 ? dim + rank : dim;
     return d == (from < 0 ? from + rank : from) || to.sizes[static_cast<std::size_t>(d)].Is(1);
   };
-  if (n.op->name() == "aten.t") return rank < 2 || stays(0, 1);
-  if (n.op->name() == "aten.transpose.int") {
+  if (ir::Is(n.op, ir::OpName::kT)) return rank < 2 || stays(0, 1);
+  if (ir::Is(n.op, ir::OpName::kTransposeInt)) {
     return rank == 0 || stays(n.args[1].constant.toInt(), n.args[2].constant.toInt());
   }
-  if (n.op->name() != "aten.permute") return true;
+  if (!ir::Is(n.op, ir::OpName::kPermute)) return true;
   const std::vector<std::int64_t> order = n.args[1].constant.toIntVector();
   for (std::size_t d = 0; d < order.size(); ++d) {
     if (!stays(static_cast<std::int64_t>(d), order[d])) return false;
@@ -49,7 +47,7 @@ class NoOpRemover {
 
   bool Run() {
     for (const ir::Node& n : g_.nodes) {
-      if (n.op->name() == "aten.copy") copied_into_.insert(n.args[0].value);
+      if (ir::Is(n.op, ir::OpName::kCopy)) copied_into_.insert(n.args[0].value);
     }
     std::vector<ir::Node> nodes;
     nodes.reserve(g_.nodes.size());
@@ -74,10 +72,9 @@ class NoOpRemover {
     const ir::Value& to = g_.value(n.outputs[0]);
     if (!SameMetadata(from, to) || from.wrapped_number != to.wrapped_number) return false;
     if (ViewedArgument(*n.op) == 0) {
-      // These two change what the elements mean, not where they are.
-      return from.offset == to.offset && !IsOneOf(*n.op, {"aten._conj", "aten._neg_view"}) && StaysInPlace(n, to);
+      return from.offset == to.offset && !kOtherMeaning.contains(n.op) && StaysInPlace(n, to);
     }
-    return IsOneOf(*n.op, {"aten.clone", "aten._to_copy"}) && CopyIsUnobservable(n);
+    return kCopies.contains(n.op) && CopyIsUnobservable(n);
   }
 
   // Without its copy a value would share memory that the user holds: through an output, or an input that backward

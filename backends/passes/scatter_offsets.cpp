@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
+#include "backends/graph/operators.h"
+
 namespace framefuse {
 namespace {
 
@@ -23,7 +25,7 @@ ir::OpId ScatterOffsets() {
         new torch::Library(torch::Library::FRAGMENT, "framefuse", std::nullopt, __FILE__, __LINE__);
     library->def("scatter_offsets(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
     library->impl("scatter_offsets", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, TORCH_FN(Scatter)));
-    return ir::RequireOp("framefuse.scatter_offsets");
+    return ir::RequireOp(ir::OpName::kScatterOffsets);
   }();
   return op;
 }

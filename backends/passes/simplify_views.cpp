@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "backends/graph/operators.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/passes/rewrite.h"
@@ -17,24 +18,24 @@ std::int64_t Wrap(std::int64_t dim, std::size_t rank) { return dim < 0 ? dim + s
 
 // The permutation that t, transpose and permute are; none for other operators.
 std::optional<Permutation> PermutationOf(const ir::Graph& g, const ir::Node& n) {
-  const std::string& name = n.op->name();
-  if (name != "aten.t" && name != "aten.transpose.int" && name != "aten.permute") return std::nullopt;
+  const ir::OpName name = ir::NameOf(n.op);
+  if (name != ir::OpName::kT && name != ir::OpName::kTransposeInt && name != ir::OpName::kPermute) return std::nullopt;
   std::size_t rank = g.value(n.args[0].value).rank();
   Permutation p(rank);
   std::iota(p.begin(), p.end(), 0);
-  if (name == "aten.permute") {
+  if (name == ir::OpName::kPermute) {
     if (n.args[1].kind != ir::Arg::Kind::kConstant) return std::nullopt;
     c10::List<std::int64_t> dims = n.args[1].constant.toIntList();
     for (std::size_t i = 0; i < rank; ++i) p[i] = Wrap(dims[i], rank);
     return p;
   }
-  std::int64_t a = name == "aten.t" ? 0 : n.args[1].constant.toInt();
-  std::int64_t b = name == "aten.t" ? 1 : n.args[2].constant.toInt();
+  std::int64_t a = name == ir::OpName::kT ? 0 : n.args[1].constant.toInt();
+  std::int64_t b = name == ir::OpName::kT ? 1 : n.args[2].constant.toInt();
   if (rank >= 2) std::swap(p[At(Wrap(a, rank))], p[At(Wrap(b, rank))]);
   return p;
 }
 
-bool IsReshape(const ir::Op& op) { return op.name() == "aten.view" || op.name() == "aten._unsafe_view"; }
+bool IsReshape(const ir::Op& op) { return ir::Is(&op, ir::OpName::kView) || ir::Is(&op, ir::OpName::k_UnsafeView); }
 
 class ViewSimplifier {
  public:
@@ -77,7 +78,7 @@ class ViewSimplifier {
       replacements_.Replace(n.outputs[0], source);
       return;
     }
-    n.op = ir::RequireOp("aten.permute");
+    n.op = ir::RequireOp(ir::OpName::kPermute);
     n.args = {ir::Arg::OfValue(source), ir::Arg::Constant(c10::List<std::int64_t>(both))};
   }
 

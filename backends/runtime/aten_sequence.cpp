@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/collectives.h"
+#include "backends/graph/operators.h"
 #include "backends/passes/scatter_offsets.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/layout_check.h"
@@ -221,12 +222,12 @@ AtenSequence::PlanStep AtenSequence::StepOf(std::int32_t index) const {
   s.outputs.assign(n.outputs.begin(), n.outputs.end());
   s.list_sizes = n.list_sizes;
   s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
-  const bool by_offsets = n.op->name() == "aten.as_strided" || n.op == ScatterOffsets();
+  const bool by_offsets = ir::Is(n.op, ir::OpName::kAsStrided) || n.op == ScatterOffsets();
   if (graph_.functional && by_offsets && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
   // They copy all of the storage that their first argument is a part of.
-  const bool copies_storage = n.op->name() == "aten.slice_scatter" || n.op->name() == "aten.select_scatter" ||
-                              n.op->name() == "aten.diagonal_scatter";
-  if (graph_.functional && copies_storage) s.whole = n.args[0].value;
+  static constexpr ir::OpNames kCopyStorage{ir::OpName::kSliceScatter, ir::OpName::kSelectScatter,
+                                            ir::OpName::kDiagonalScatter};
+  if (graph_.functional && kCopyStorage.contains(n.op)) s.whole = n.args[0].value;
   if (graph_.functional && ViewMemo::Serves(n)) s.view = std::make_unique<ViewMemo>();
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     if (!n.op->arguments()[a].written) continue;

@@ -18,9 +18,9 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/cond_gradients.h"
@@ -151,15 +151,13 @@ using Kernel = std::vector<at::Tensor>(const at::Tensor&, std::string_view, std:
 
 std::vector<at::Tensor> CallOperator(const at::Tensor& pred, const std::string (&branches)[2], at::TensorList operands,
                                      const std::string& backend, bool random) {
-  static const auto plain = c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "").typed<Kernel>();
-  static const auto drawing =
-      c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "random").typed<Kernel>();
+  static const auto plain = ir::RequireOp(ir::OpName::kCond)->handle().typed<Kernel>();
+  static const auto drawing = ir::RequireOp(ir::OpName::kCondRandom)->handle().typed<Kernel>();
   return (random ? drawing : plain).call(pred, branches[1], branches[0], operands, "", "", {}, {}, {}, {}, backend);
 }
 
 at::Tensor CallRngStates(c10::IntArrayRef devices) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::rng_states", "").typed<at::Tensor(c10::IntArrayRef)>();
+  static const auto op = ir::RequireOp(ir::OpName::kRngStates)->handle().typed<at::Tensor(c10::IntArrayRef)>();
   return op.call(devices);
 }
 
@@ -168,7 +166,7 @@ using Replay = std::vector<at::Tensor>(const at::Tensor&, std::string_view, std:
 
 std::vector<at::Tensor> CallReplay(const at::Tensor& pred, const std::string (&branches)[2], at::TensorList operands,
                                    const at::Tensor& states, c10::IntArrayRef devices, const std::string& backend) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "replay").typed<Replay>();
+  static const auto op = ir::RequireOp(ir::OpName::kCondReplay)->handle().typed<Replay>();
   return op.call(pred, branches[1], branches[0], operands, states, devices, backend);
 }
 
@@ -329,7 +327,7 @@ std::vector<at::Tensor> ReplayMeta(const at::Tensor& /*pred*/, std::string_view 
   return ResultsLike(true_branch, c10::Device(c10::DeviceType::Meta));
 }
 
-bool IsCond(const ir::Node& node) { return absl::StartsWith(node.op->name(), "framefuse.cond"); }
+bool IsCond(const ir::Node& node) { return ir::Has(node.op, ir::OpFact::kConditional); }
 
 void AddReplay(torch::Library& library) {
   using c10::DispatchKey;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "backends/graph/operators.h"
 #include "common/index.h"
 
 namespace framefuse {
@@ -167,19 +168,20 @@ bool IsTrue(const Node& n, const char* argument) {
 
 // In training nothing but the next running statistics depends on the running statistics, whose old values are gone.
 void ForgetRunningStatistics(const ir::Graph& joint, Node& n) {
-  const std::string& name = n.op->name();
-  if (name == "aten._native_batch_norm_legit_functional" && IsTrue(n, "training")) {
-    n.op = ir::RequireOp("aten._native_batch_norm_legit.no_stats");
+  const ir::OpName name = ir::NameOf(n.op);
+  if (name == ir::OpName::k_NativeBatchNormLegitFunctional && IsTrue(n, "training")) {
+    n.op = ir::RequireOp(ir::OpName::k_NativeBatchNormLegitNoStats);
     n.args.erase(n.args.begin() + 3, n.args.begin() + 5);
     n.outputs.resize(3);
-  } else if (name == "aten._batch_norm_with_update_functional" && joint.value(n.outputs[0]).device.is_cuda()) {
+  } else if (name == ir::OpName::k_BatchNormWithUpdateFunctional && joint.value(n.outputs[0]).device.is_cuda()) {
     // Recorded for cudnn_batch_norm.
-    n.op = ir::RequireOp("aten.cudnn_batch_norm");
+    n.op = ir::RequireOp(ir::OpName::kCudnnBatchNorm);
     n.args[3] = n.args[4] = Arg::None();
     n.args.insert(n.args.begin() + 5, Arg::Constant(true));
     n.outputs.resize(4);
-  } else if ((name == "aten.native_batch_norm_backward" && IsTrue(n, "train")) ||
-             (name == "aten.batch_norm_backward" && IsTrue(n, "update")) || name == "aten.cudnn_batch_norm_backward") {
+  } else if ((name == ir::OpName::kNativeBatchNormBackward && IsTrue(n, "train")) ||
+             (name == ir::OpName::kBatchNormBackward && IsTrue(n, "update")) ||
+             name == ir::OpName::kCudnnBatchNormBackward) {
     n.args[3] = n.args[4] = Arg::None();
   }
 }

@@ -1,4 +1,5 @@
 #include "backends/runtime/output_views.h"
+#include "backends/graph/operators.h"
 #include "common/index.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -85,7 +86,7 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
 
 bool ViewRecipe::MayThrow() const {
   return by_strides_ || std::any_of(steps_.begin(), steps_.end(),
-                                    [](const ViewStep& s) { return s.op->name().starts_with("aten.as_strided"); });
+                                    [](const ViewStep& s) { return ir::Is(s.op, ir::OpName::kAsStrided); });
 }
 
 at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const {

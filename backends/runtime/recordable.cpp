@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "backends/graph/operators.h"
 #include "backends/runtime/node_text.h"
 #include "common/index.h"
 #include "common/status.h"
@@ -25,22 +25,6 @@ using ir::ValueId;
 absl::Status No(const std::string& why) { return absl::FailedPreconditionError(why); }
 
 const ir::Value& ValueOf(const Graph& g, ValueId v) { return g.values[At(v)]; }
-
-bool IsIndexing(const std::string& name) {
-  return absl::StartsWith(name, "aten.index") || absl::StartsWith(name, "aten._index_put") ||
-         absl::StartsWith(name, "aten._unsafe_index");
-}
-
-// Operators that copy to the host or wait for the device without a tag that says so.
-bool IsKnownToWait(const std::string& name) {
-  for (const char* prefix :
-       {"aten.linalg_", "aten._linalg_", "aten.cholesky", "aten.lu_", "aten.svd", "aten.geqrf", "aten.ormqr",
-        "aten.triangular_solve", "aten._ctc_loss", "aten.histc", "aten._histogramdd", "aten.repeat_interleave",
-        "aten._pack_padded_sequence", "aten.multinomial", "aten._embedding_bag", "aten.nonzero"}) {
-    if (absl::StartsWith(name, prefix)) return true;
-  }
-  return false;
-}
 
 // Indexing with a mask counts the mask's elements on the host.
 bool HasMask(const Graph& g, const Node& n) {
@@ -68,15 +52,14 @@ enum class Seeds : std::uint8_t {
 };
 
 Seeds SeedsOf(const Node& n) {
-  const std::string& name = n.op->name();
   const int dropout = n.op->FindArgument("dropout_p");
-  if (dropout < 0 || !absl::StrContains(name, "attention")) return Seeds::kNone;
+  if (dropout < 0 || !ir::Has(n.op, ir::OpFact::kAttention)) return Seeds::kNone;
   const ir::Arg& arg = n.args[At(dropout)];
   if (arg.kind != ir::Arg::Kind::kConstant || !arg.constant.isScalar()) return Seeds::kUnknown;
   if (arg.constant.toScalar().toDouble() == 0) return Seeds::kUnread;
-  if (absl::StrContains(name, "flash_attention")) return Seeds::kOnDevice;
+  if (ir::Has(n.op, ir::OpFact::kFlashAttention)) return Seeds::kOnDevice;
   // cuDNN's are on the device also where nothing is recorded (torch 2.11); a recording of it has not been tried.
-  return absl::StrContains(name, "efficient_attention") ? Seeds::kWandering : Seeds::kUnknown;
+  return ir::Has(n.op, ir::OpFact::kEfficientAttention) ? Seeds::kWandering : Seeds::kUnknown;
 }
 
 // Values that such operators give as integers, and inputs, of which every use is as the seed of another.
@@ -115,8 +98,8 @@ bool GivesSeeds(const Graph& g, const Node& n) {
 }
 
 absl::Status CheckOperator(const Graph& g, const Node& n) {
-  const std::string& name = n.op->name();
-  if (!absl::StartsWith(name, "aten.") && !absl::StartsWith(name, "prims.")) return No("it is not one of torch's own");
+  if (!ir::Has(n.op, ir::OpFact::kAten) && !ir::Has(n.op, ir::OpFact::kPrims))
+    return No("it is not one of torch's own");
   if (n.op->has_side_effect()) return No("it has an effect");
   if (n.op->mutates()) return No("it writes its arguments");
   for (const ir::Arg& arg : n.args) {
@@ -126,7 +109,8 @@ absl::Status CheckOperator(const Graph& g, const Node& n) {
   if (seeds == Seeds::kUnknown) return No("where the seeds of its dropout are is not known");
   if (seeds == Seeds::kWandering && GivesSeeds(g, n)) return No("the seeds of its dropout are on the host");
   const bool gives_values = n.op->handle().hasTag(at::Tag::data_dependent_output) || n.op->is_sized_by_values();
-  const bool waits = IsIndexing(name) ? HasMask(g, n) : gives_values || IsKnownToWait(name);
+  const bool waits =
+      ir::Has(n.op, ir::OpFact::kIndexes) ? HasMask(g, n) : gives_values || ir::Has(n.op, ir::OpFact::kWaits);
   return waits ? No("the host waits for its values") : absl::OkStatus();
 }
 
@@ -140,7 +124,7 @@ absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, cons
     if (value.kind != ir::ValueKind::kTensor) status = No("it reads a number that changes");
     if (value.device == device) return;
     const bool number = constants.contains(v) && value.sizes.empty() && value.device.is_cpu();
-    if (!number || !n.op->is_pointwise() || absl::StrContains(n.op->name(), "copy")) {
+    if (!number || !n.op->is_pointwise() || ir::Has(n.op, ir::OpFact::kCopies)) {
       status = No(absl::StrCat("it reads a tensor on ", value.device.str()));
     }
   });

@@ -14,6 +14,8 @@
 #include <tuple>
 #include <vector>
 
+#include "backends/graph/operators.h"
+
 namespace framefuse {
 namespace {
 
@@ -92,16 +94,13 @@ Gradients DifferentiateReal(std::string_view kind, at::TensorList gradients, con
 }
 
 Results CallRecurrent(const Form& f, const Tensor& input, at::TensorList states, at::TensorList weights) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::recurrent", "").typed<decltype(RunReal)>();
+  static const auto op = ir::RequireOp(ir::OpName::kRecurrent)->handle().typed<decltype(RunReal)>();
   return op.call(f.kind, input, states, weights, f.has_biases, f.layers, f.both_ways, f.train);
 }
 
 Gradients CallBackward(const Form& f, at::TensorList gradients, const Tensor& input, at::TensorList states,
                        at::TensorList weights) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("framefuse::recurrent_backward", "")
-                             .typed<decltype(DifferentiateReal)>();
+  static const auto op = ir::RequireOp(ir::OpName::kRecurrentBackward)->handle().typed<decltype(DifferentiateReal)>();
   return op.call(f.kind, gradients, input, states, weights, f.has_biases, f.layers, f.both_ways, f.train);
 }
 

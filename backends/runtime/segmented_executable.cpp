@@ -6,6 +6,7 @@
 #include <bit>
 #include <utility>
 
+#include "backends/graph/operators.h"
 #include "backends/graph/sized_graph.h"
 #include "backends/graph/subgraph.h"
 #include "backends/passes/aliases.h"
@@ -25,7 +26,7 @@ using ir::ValueId;
 // A kernel on a device that is given an index out of range ends the process: what the program has checked comes first.
 // These take any values.
 bool TakesAnyValues(const Node& n) {
-  return n.op->is_pointwise() || ViewedArgument(*n.op) >= 0 || n.op->name() == "aten.clone";
+  return n.op->is_pointwise() || ViewedArgument(*n.op) >= 0 || ir::Is(n.op, ir::OpName::kClone);
 }
 
 // Where the nodes are cut: before the first that needs a symbol that is not known yet.

@@ -4,7 +4,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
-#include <set>
+
+#include "backends/graph/operators.h"
 
 namespace framefuse {
 namespace {
@@ -32,10 +33,10 @@ struct ViewMemo::Geometry {
 ViewMemo::~ViewMemo() { delete seen_.load(); }
 
 bool ViewMemo::Serves(const ir::Node& n) {
-  static const auto* names = new std::set<std::string>{
-      "aten.view",    "aten._unsafe_view", "aten.transpose.int", "aten.t",           "aten.unsqueeze",   "aten.expand",
-      "aten.permute", "aten.slice.Tensor", "aten.select.int",    "aten.squeeze.dim", "aten.squeeze.dims"};
-  if (!names->contains(n.op->name()) || n.outputs.size() != 1 || n.args[0].kind != ir::Arg::Kind::kValue) return false;
+  using enum ir::OpName;
+  static constexpr ir::OpNames kPlainViews{kView,    k_UnsafeView, kTransposeInt, kT,          kUnsqueeze,  kExpand,
+                                           kPermute, kSliceTensor, kSelectInt,    kSqueezeDim, kSqueezeDims};
+  if (!kPlainViews.contains(n.op) || n.outputs.size() != 1 || n.args[0].kind != ir::Arg::Kind::kValue) return false;
   for (std::size_t a = 1; a < n.args.size(); ++a) {
     if (n.args[a].kind != ir::Arg::Kind::kConstant && n.args[a].kind != ir::Arg::Kind::kNone) return false;
   }

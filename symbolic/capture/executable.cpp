@@ -21,6 +21,7 @@
 #include "backends/graph/collectives.h"
 #include "backends/graph/graph.h"
 #include "backends/graph/input_writes.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/sized_plan.h"
 #include "frame_eval/hook.h"
 #include "symbolic/tracing/version_counter.h"
@@ -459,7 +460,7 @@ int NodeCountOf(const tracing::TracedGraph& graph) {
 }
 namespace {
 // Or it raises, and then the graph has not run: what it has checked can be checked again.
-bool OnlyChecks(const ir::Node& n) { return n.op->name() == "aten._linalg_check_errors"; }
+bool OnlyChecks(const ir::Node& n) { return ir::Is(n.op, ir::OpName::k_LinalgCheckErrors); }
 }  // namespace
 
 bool ActsOutside(const tracing::TracedGraph& graph) {

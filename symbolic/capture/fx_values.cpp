@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "backends/graph/operators.h"
 #include "symbolic/capture/fx_numbers.h"
 
 namespace framefuse {
@@ -85,7 +86,7 @@ Ref PythonOf(const ir::Graph& graph, const ir::Arg& arg, ir::NamedInt named) {
 
 // A symbolic number that operators take as they take a number of the program's.
 bool IsNumber(const ir::Graph& graph, const ir::Node& node) {
-  return node.op->name() == "aten.scalar_tensor" && node.args[0].kind == ir::Arg::Kind::kDim &&
+  return ir::Is(node.op, ir::OpName::kScalarTensor) && node.args[0].kind == ir::Arg::Kind::kDim &&
          node.outputs[0] != ir::kNoValue && graph.value(node.outputs[0]).wrapped_number;
 }
 

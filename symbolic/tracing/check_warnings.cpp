@@ -2,6 +2,7 @@
 // time. What torch has said already, and says once a process, is none (due_warnings.h).
 #include <algorithm>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -15,8 +16,7 @@ void Recorder::CheckWarnings(const OpTraits& traits, c10::ArrayRef<c10::IValue> 
   if (std::any_of(outputs.begin(), outputs.end(), is_experimental) && is_due()) {
     Break(BreakKind::kWarning, traits, "it warns that ComplexHalf is experimental");
   }
-  const std::string& name = traits.op->name();
-  if (!traits.op->mutates() || name.starts_with("aten.fill_") || name == "aten.zero_") return;
+  if (!traits.op->mutates() || ir::Has(traits.op, ir::OpFact::kWritesExpanded)) return;
   const auto& schema = traits.op->arguments();
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!schema[i].written || !args[i].isTensor() || !args[i].toTensor().defined()) continue;

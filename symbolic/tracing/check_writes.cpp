@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -88,9 +89,8 @@ bool InStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) 
 
 // Whether element meets element where the values have one geometry. A product of matrices reads what it has written.
 bool GoesInStep(const OpTraits& traits) {
-  const std::string& name = traits.op->name();
-  return traits.is_foreach || traits.op->is_pointwise() || name == "aten.copy_" || name == "aten.fill_.Tensor" ||
-         name == "aten.where.self_out";
+  static constexpr ir::OpNames kOthers{ir::OpName::kCopy_, ir::OpName::kFill_Tensor, ir::OpName::kWhereSelfOut};
+  return traits.is_foreach || traits.op->is_pointwise() || kOthers.contains(traits.op);
 }
 
 // Of values of one storage.

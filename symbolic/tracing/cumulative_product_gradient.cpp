@@ -15,18 +15,18 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <string_view>
 #include <utility>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
 namespace {
 
-const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId value, std::string_view op) {
+const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId value, ir::OpName op) {
   for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
-    if (n->outputs.size() == 1 && n->outputs[0] == value) return n->op->name() == op ? &*n : nullptr;
+    if (n->outputs.size() == 1 && n->outputs[0] == value) return ir::Is(n->op, op) ? &*n : nullptr;
   }
   return nullptr;
 }
@@ -69,24 +69,25 @@ bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
   const FakeImpl* fake = AsFake(any);
   if (fake == nullptr || at::GradMode::is_enabled() || CurrentBackwardName() != "CumprodBackward0") return false;
   const ir::Graph& graph = recorder.graph();
-  const ir::Node* asks = MakerOf(graph, fake->value(), "aten.any");
-  const ir::Node* compares = asks == nullptr ? nullptr : MakerOf(graph, asks->args[0].value, "aten.eq.Scalar");
+  const ir::Node* asks = MakerOf(graph, fake->value(), ir::OpName::kAny);
+  const ir::Node* compares = asks == nullptr ? nullptr : MakerOf(graph, asks->args[0].value, ir::OpName::kEqScalar);
   if (compares == nullptr) return false;
   recorder.cumulative_product = {asks->args[0].value};
   return true;
 }
 
 bool ContinueCumulativeProduct(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
-  const std::string& name = traits.op->name();
-  if (name == "aten.flip" || name == "aten.cumsum") return false;
-  if (name == "aten.clone" || name == "aten._conj_physical" || name == "aten.conj_physical_") return false;  // resolved
+  if (ir::Is(traits.op, ir::OpName::kFlip) || ir::Is(traits.op, ir::OpName::kCumsum)) return false;
+  if (ir::Is(traits.op, ir::OpName::kClone) || ir::Is(traits.op, ir::OpName::k_ConjPhysical) ||
+      ir::Is(traits.op, ir::OpName::kConjPhysical_))
+    return false;  // resolved
   const ir::ValueId zeros = std::exchange(recorder.cumulative_product, std::nullopt)->is_zero;
   const ir::Graph& graph = recorder.graph();
-  const FakeImpl* sums = name == "aten.div.Tensor" ? AsFake((stack->end() - 2)->toTensor()) : nullptr;
-  const ir::Node* last = sums == nullptr ? nullptr : MakerOf(graph, sums->value(), "aten.flip");
-  const ir::Node* sum = last == nullptr ? nullptr : MakerOf(graph, last->args[0].value, "aten.cumsum");
-  const ir::Node* flip = sum == nullptr ? nullptr : MakerOf(graph, sum->args[0].value, "aten.flip");
-  const ir::Node* weighs = flip == nullptr ? nullptr : MakerOf(graph, flip->args[0].value, "aten.mul.Tensor");
+  const FakeImpl* sums = ir::Is(traits.op, ir::OpName::kDivTensor) ? AsFake((stack->end() - 2)->toTensor()) : nullptr;
+  const ir::Node* last = sums == nullptr ? nullptr : MakerOf(graph, sums->value(), ir::OpName::kFlip);
+  const ir::Node* sum = last == nullptr ? nullptr : MakerOf(graph, last->args[0].value, ir::OpName::kCumsum);
+  const ir::Node* flip = sum == nullptr ? nullptr : MakerOf(graph, sum->args[0].value, ir::OpName::kFlip);
+  const ir::Node* weighs = flip == nullptr ? nullptr : MakerOf(graph, flip->args[0].value, ir::OpName::kMulTensor);
   if (weighs == nullptr) {
     recorder.Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
   }

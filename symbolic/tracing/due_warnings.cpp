@@ -9,6 +9,7 @@
 #include <optional>
 #include <typeinfo>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/op_traits.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
@@ -124,7 +125,7 @@ void BreakOnWarning(Recorder& recorder, const c10::Warning& warning) {
 
 bool IsWarningDue(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
   const ir::Op& op = *traits.op;
-  if (op.is_random() || op.has_side_effect() || !op.name().starts_with("aten.")) return true;
+  if (op.is_random() || op.has_side_effect() || !ir::Has(&op, ir::OpFact::kAten)) return true;
   if (std::any_of(args.begin(), args.end(), IsSymbolic)) return true;
   std::optional<torch::jit::Stack> zeros = ZerosFor(args);
   if (!zeros) return true;

@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
@@ -20,7 +21,7 @@ bool IsInFormula() {
 ir::ValueId ComparedInput(const ir::Graph& graph) {
   constexpr std::size_t kMostBetween = 8;
   for (std::size_t i = graph.nodes.size(), n = 0; i-- > 0 && n < kMostBetween; ++n) {
-    if (graph.nodes[i].op->name() == "aten.eq.Tensor") return graph.nodes[i].args[0].value;
+    if (ir::Is(graph.nodes[i].op, ir::OpName::kEqTensor)) return graph.nodes[i].args[0].value;
   }
   return ir::kNoValue;
 }
@@ -32,7 +33,7 @@ ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question) {
   const auto& recorded = recorder.graph().nodes;
   if (fake == nullptr || recorded.empty() || !IsInFormula()) return ir::kNoValue;
   const ir::Node& last = recorded.back();
-  if (last.op->name() != "aten.isnan" || last.outputs[0] != fake->value()) return ir::kNoValue;
+  if (!ir::Is(last.op, ir::OpName::kIsnan) || last.outputs[0] != fake->value()) return ir::kNoValue;
   ir::ValueId result = ir::kNoValue;
   ir::ForEachValue(last.args[0], [&](ir::ValueId v) { result = v; });
   return result;

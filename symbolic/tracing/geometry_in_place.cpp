@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
@@ -62,7 +62,7 @@ void Become(Recorder& recorder, const at::Tensor& self, const c10::OperatorHandl
 
 // To the sizes it has is no change, and to fewer elements than there is room for none of its memory.
 bool ResizeTo(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack, c10::IntArrayRef sizes) {
-  static const c10::OperatorHandle as_strided = c10::Dispatcher::singleton().findSchemaOrThrow("aten::as_strided", "");
+  static const c10::OperatorHandle as_strided = ir::RequireOp(ir::OpName::kAsStrided)->handle();
   const at::Tensor self = ArgumentOf(handle, stack, 0).toTensor();
   const std::size_t count = handle.schema().arguments().size();
   FakeImpl* fake = AsFake(self);
@@ -100,8 +100,6 @@ bool BreakOnMetadata(Recorder& recorder, const c10::OperatorHandle& handle, Stac
 }
 
 bool ViewInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  static const auto* methods = new std::unordered_set<std::string>{"aten::t_", "aten::transpose_", "aten::squeeze_",
-                                                                   "aten::unsqueeze_", "aten::as_strided_"};
   const c10::OperatorName& name = handle.operator_name();
   const at::Tensor self = ArgumentOf(handle, stack, 0).toTensor();
   const FakeImpl* fake = AsFake(self);
@@ -109,7 +107,8 @@ bool ViewInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
   std::optional<Recorder::GeometryWrite> write;
   if (IsInput(recorder, fake)) {
     std::optional<std::vector<GeometryArgument>> arguments = ArgumentsOf(handle, stack);
-    if (!arguments || methods->count(name.name) == 0) return BreakOnMetadata(recorder, handle, stack);
+    if (!arguments || !ir::Has(ir::InternOp(handle), ir::OpFact::kCalledAgain))
+      return BreakOnMetadata(recorder, handle, stack);
     write = WriteOf(recorder, fake, self, name.name.substr(name.name.rfind(':') + 1), *std::move(arguments));
     if (!write) return BreakOnMetadata(recorder, handle, stack);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/recorder.h"
 
@@ -64,8 +65,7 @@ bool AnswerGradientCheck(Recorder& recorder, Stack* stack) {
 }
 
 void TieGradientCheck(Recorder& recorder, Stack* stack, const OpTraits& traits) {
-  static const c10::OperatorHandle holds =
-      c10::Dispatcher::singleton().findSchemaOrThrow("aten::_functional_assert_async", "msg");
+  static const c10::OperatorHandle holds = ir::RequireOp(ir::OpName::k_FunctionalAssertAsyncMsg)->handle();
   if (waiting.text == nullptr) return;
   const Waiting check = std::exchange(waiting, Waiting());
   if (check.recording != recorder.id()) return;

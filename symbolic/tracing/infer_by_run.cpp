@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
 
@@ -17,9 +17,7 @@ namespace {
 
 // The CPU converts operands to their common type before it chooses the result's strides, the meta device does not.
 bool IsConverted(const ir::Op& op, c10::ArrayRef<c10::IValue> args) {
-  static const auto* losses =
-      new std::unordered_set<std::string>{"aten.mse_loss", "aten.smooth_l1_loss", "aten.huber_loss"};
-  if (!op.is_pointwise() && losses->count(op.name()) == 0) return false;
+  if (!op.is_pointwise() && !ir::Has(&op, ir::OpFact::kConverts)) return false;
   std::optional<c10::ScalarType> first;
   bool differ = false, dense = true;
   for (const c10::IValue& v : args) {
@@ -45,37 +43,14 @@ bool IsOptionalTensorList(const c10::IValue& v) { return v.isOptionalTensorList(
 
 }  // namespace
 
-// Strides of the result follow the library that computes it, and for a triangular solve whether a conjugate came in;
-// which outputs stay empty follows the path it takes; the type of statistics follows that of parameters that are not of
-// the input's (shapes/ has what is of one type); the loss of one sample without a dimension has none.
-bool IsDescribedWrongly(const std::string& name) {
-  static const auto* names = new std::unordered_set<std::string>{"aten::_fft_r2c",
-                                                                 "aten::_fft_c2r",
-                                                                 "aten::_fft_c2c",
-                                                                 "aten::_embedding_bag",
-                                                                 "aten::addr",
-                                                                 "aten::linalg_solve_triangular",
-                                                                 "aten::linalg_eig",
-                                                                 "aten::max_unpool2d",
-                                                                 "aten::multilabel_margin_loss_forward",
-                                                                 "aten::native_layer_norm",
-                                                                 "aten::native_layer_norm_backward",
-                                                                 "aten::native_group_norm",
-                                                                 "aten::native_group_norm_backward",
-                                                                 "aten::native_batch_norm",
-                                                                 "aten::_batch_norm_with_update",
-                                                                 "aten::native_batch_norm_backward"};
-  return names->count(name) != 0;
-}
-
 bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
                           Outputs* outputs) {
   const c10::OperatorHandle& handle = traits.handle;
-  const std::string& name = handle.operator_name().name;
-  if (traits.meta_source != MetaSource::kNone && !IsDescribedWrongly(name) && !IsConverted(*traits.op, args)) {
+  if (traits.meta_source != MetaSource::kNone && !ir::Has(traits.op, ir::OpFact::kRunForMetadata) &&
+      !IsConverted(*traits.op, args)) {
     return false;
   }
-  if (!name.starts_with("aten::") || ReturnsWhatItWrites(*traits.op) ||
+  if (!ir::Has(traits.op, ir::OpFact::kAten) || ReturnsWhatItWrites(*traits.op) ||
       handle.hasTag(at::Tag::nondeterministic_seeded) || handle.hasTag(at::Tag::data_dependent_output) ||
       traits.op->is_sized_by_values()) {
     return false;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backends/graph/operators.h"
 #include "frame_eval/ref.h"
 #include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/state.h"
@@ -65,7 +66,7 @@ std::optional<ir::Dim> SizeThatStandsIn(Sizes& sizes, const at::Tensor& number) 
 }
 
 at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size) {
-  static const c10::OperatorHandle make = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scalar_tensor", "");
+  static const c10::OperatorHandle make = ir::RequireOp(ir::OpName::kScalarTensor)->handle();
   Sizes& sizes = recorder.sizes();
   const bool is_float = sizes.IsFloat(size);
   const c10::IValue number = is_float ? c10::IValue(sizes.ToSymFloat(size)) : c10::IValue(sizes.ToSymInt(size));

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -63,7 +64,7 @@ Ref CallIntFactory(const Numbers& numbers, std::string_view name, absl::Span<PyO
     return Ref();
   }
   const c10::OperatorHandle handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + std::string(name)).c_str(), "");
+      ir::RequireOp(name == "linspace" ? ir::OpName::kLinspace : ir::OpName::kLogspace)->handle();
   torch::jit::Stack stack;
   std::size_t given = 0;
   for (std::size_t i = 0; i < handle.schema().arguments().size(); ++i) {

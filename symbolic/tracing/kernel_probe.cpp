@@ -10,6 +10,7 @@
 
 #include "backends/graph/believing_ops.h"
 #include "backends/graph/boxed_call.h"
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/warning_watch.h"
@@ -40,7 +41,7 @@ bool WritesNoMoreThanItself(ir::OpId op) {
 }
 
 bool IsAsked(ir::OpId op) {
-  if (op->is_random() || op->is_view() || op->has_side_effect() || !op->name().starts_with("aten.")) return false;
+  if (op->is_random() || op->is_view() || op->has_side_effect() || !ir::Has(op, ir::OpFact::kAten)) return false;
   const c10::OperatorHandle& handle = op->handle();
   if (handle.hasTag(at::Tag::nondeterministic_seeded) || handle.hasTag(at::Tag::inplace_view)) return false;
   return op->is_pointwise() || (WritesNoMoreThanItself(op) && !IsToldSizes(op) && !ir::BelievesItsArguments(op));

@@ -4,25 +4,21 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include "backends/graph/input_writes.h"
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/value_slice.h"
 
 namespace framefuse::tracing {
 namespace {
 
-bool IsUniformDraw(std::string_view name) {
-  return name == "aten.rand" || name.starts_with("aten.rand.") || name == "aten.rand_like";
-}
-
 // Whether numbers of at least 0 compare so with one that is not above it; nothing: it depends.
-std::optional<bool> ComparesWith(std::string_view comparison, double number) {
-  if (comparison == "aten.lt.Scalar" && number <= 0) return false;
-  if (comparison == "aten.ge.Scalar" && number <= 0) return true;
-  if (comparison == "aten.le.Scalar" && number < 0) return false;
-  if (comparison == "aten.gt.Scalar" && number < 0) return true;
+std::optional<bool> ComparesWith(ir::OpId comparison, double number) {
+  if (ir::Is(comparison, ir::OpName::kLtScalar) && number <= 0) return false;
+  if (ir::Is(comparison, ir::OpName::kGeScalar) && number <= 0) return true;
+  if (ir::Is(comparison, ir::OpName::kLeScalar) && number < 0) return false;
+  if (ir::Is(comparison, ir::OpName::kGtScalar) && number < 0) return true;
   return std::nullopt;
 }
 
@@ -45,11 +41,11 @@ std::optional<bool> DecidedByBounds(const ir::Graph& graph, ir::ValueId v) {
   }
   const c10::Scalar number = compared->args[1].constant.toScalar();
   if (number.isComplex()) return std::nullopt;
-  const std::optional<bool> decided = ComparesWith(compared->op->name(), number.toDouble());
+  const std::optional<bool> decided = ComparesWith(compared->op, number.toDouble());
   if (!decided) return std::nullopt;
   const ir::ValueId drawn = compared->args[0].value;
   const ir::Node* draw = maker_of(drawn);
-  if (draw == nullptr || !IsUniformDraw(draw->op->name()) || IsWritten(graph, graph.value(drawn).storage) ||
+  if (draw == nullptr || !ir::Has(draw->op, ir::OpFact::kUniformDraw) || IsWritten(graph, graph.value(drawn).storage) ||
       IsWritten(graph, graph.value(v).storage)) {
     return std::nullopt;
   }

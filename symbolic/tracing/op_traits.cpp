@@ -7,9 +7,9 @@
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "backends/graph/op_kernels.h"
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/special_ops.h"
 
 namespace framefuse::tracing {
@@ -17,34 +17,25 @@ namespace {
 
 using ir::FindKernel;
 
-// "aten::add_.Tensor" → "aten::add.Tensor"; empty if the name is not of an in-place operator.
-std::string FunctionalName(const c10::OperatorName& name) {
+// "aten.add_.Tensor" → "aten.add.Tensor"; empty if the name is not of an in-place operator.
+std::string FunctionalName(const c10::OperatorHandle& handle) {
+  const c10::OperatorName& name = handle.operator_name();
   if (name.name.empty() || name.name.back() != '_' || name.name.ends_with("__")) return {};
-  std::string functional = name.name.substr(0, name.name.size() - 1);
-  return name.overload_name.empty() ? functional : functional + "." + name.overload_name;
-}
-
-// In-place operators whose arguments need no check: they write self and keep its shape whatever it is.
-bool NeedsNoCheck(const std::string& full_name) {
-  static const auto* names = new std::unordered_set<std::string>{
-      "aten::fill_.Scalar", "aten::zero_",   "aten::bernoulli_.float", "aten::uniform_",
-      "aten::normal_",      "aten::random_", "aten::random_.from",     "aten::random_.to",
-      "aten::exponential_", "aten::cauchy_", "aten::geometric_",       "aten::log_normal_",
-  };
-  return names->count(full_name) != 0;
+  std::string functional = ir::InternOp(handle)->name();
+  functional.erase(name.name.size() - 2, 1);  // a point stands where torch has two colons
+  return functional;
 }
 
 // Where the functional form has no meta kernel in C++, that of the in-place form was generated: it returns its first
 // argument, whatever the others are.
 bool ChecksNothing(const c10::OperatorHandle& handle) {
-  const std::string functional = FunctionalName(handle.operator_name());
-  const c10::OperatorName& full = handle.operator_name();
+  const std::string functional = FunctionalName(handle);
+  const ir::OpId op = ir::InternOp(handle);
   if (FindKernel(handle, c10::DispatchKey::Meta, false) == nullptr || functional.empty() ||
-      !functional.starts_with("aten::") || NeedsNoCheck(c10::toString(full)))
+      !ir::Has(op, ir::OpFact::kAten) || ir::Has(op, ir::OpFact::kTakesAnyShape))
     return false;
-  const std::string name = functional.substr(0, functional.find('.'));
-  const auto form = c10::Dispatcher::singleton().findSchema({name, full.overload_name});
-  return !form || FindKernel(*form, c10::DispatchKey::Meta, false) == nullptr;
+  const absl::StatusOr<ir::OpId> form = ir::FindOp(functional);
+  return !form.ok() || FindKernel((*form)->handle(), c10::DispatchKey::Meta, false) == nullptr;
 }
 
 void ChooseMetaKernel(OpTraits* traits) {
@@ -59,7 +50,7 @@ void ChooseMetaKernel(OpTraits* traits) {
   if (ChecksNothing(traits->handle) && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
   if (use(MetaSource::kCpp, DispatchKey::Meta, false)) return;
   // It would speak to other processes. What waits for them finds nothing to wait for.
-  const bool speaks = traits->op->has_side_effect() && traits->op->name() != "_c10d_functional.wait_tensor";
+  const bool speaks = traits->op->has_side_effect() && !ir::Is(traits->op, ir::OpName::kWaitTensor);
   if (speaks && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
   // A composite kernel is what eager runs only where the device has none of its own.
   const bool has_device_kernel = FindKernel(traits->handle, DispatchKey::CPU, false) != nullptr ||
@@ -79,19 +70,18 @@ std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {
   traits->device_argument = traits->op->FindArgument("device");
   traits->layout_argument = traits->op->FindArgument("layout");
   for (const ir::OpReturn& r : traits->op->returns()) traits->returns_number |= r.type == ir::ArgType::kOther;
-  const c10::OperatorName& name = handle.operator_name();
-  const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-  traits->is_foreach = name.name.starts_with("aten::_foreach_");
-  traits->special = FindSpecial(full, handle);
-  traits->shape = FindShapeFunction(full);
-  traits->refusal = FindRefusal(full);
-  traits->warning = FindWarning(full);
+  const ir::OpName name = ir::NameOf(traits->op);
+  traits->is_foreach = ir::Has(traits->op, ir::OpFact::kForeach);
+  traits->special = FindSpecial(*traits->op);
+  traits->shape = FindShapeFunction(name);
+  traits->refusal = FindRefusal(name);
+  traits->warning = FindWarning(name);
   const auto& returns = traits->op->returns();
   const bool inplace = returns.size() == 1 && returns[0].written_argument == 0;
   if (inplace && !handle.hasTag(at::Tag::inplace_view)) {
-    const std::string functional = FunctionalName(name);
-    if (!functional.empty()) traits->shape = FindShapeFunction(functional);
-    traits->is_plain_inplace = traits->shape != nullptr || NeedsNoCheck(full);
+    const std::string functional = FunctionalName(handle);
+    if (!functional.empty()) traits->shape = FindShapeFunction(ir::NameOf(functional));
+    traits->is_plain_inplace = traits->shape != nullptr || ir::Has(traits->op, ir::OpFact::kTakesAnyShape);
   }
   if (const c10::KernelFunction* k = FindKernel(handle, c10::DispatchKey::CompositeImplicitAutograd, false)) {
     // Some operators have a kernel for the device beside it (silu_backward); eager runs that one.

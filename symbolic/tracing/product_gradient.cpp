@@ -18,6 +18,7 @@
 
 #include <string_view>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/recorder.h"
 
@@ -25,11 +26,11 @@ namespace framefuse::tracing {
 namespace {
 
 // A gradient that can be differentiated is another formula.
-bool IsMadeLast(Recorder& recorder, const at::Tensor& t, std::string_view op, std::string_view formula) {
+bool IsMadeLast(Recorder& recorder, const at::Tensor& t, ir::OpNames ops, std::string_view formula) {
   const FakeImpl* fake = AsFake(t);
   const auto& recorded = recorder.graph().nodes;
   return fake != nullptr && !recorded.empty() && !at::GradMode::is_enabled() && CurrentBackwardName() == formula &&
-         recorded.back().op->name().substr(0, op.size()) == op && recorded.back().outputs[0] == fake->value();
+         ops.contains(recorded.back().op) && recorded.back().outputs[0] == fake->value();
 }
 
 // Along one dimension: what comes before an element, times what comes behind it.
@@ -55,14 +56,14 @@ std::int64_t ReducedDim(const at::Tensor& result, const at::Tensor& input) {
 }  // namespace
 
 at::Tensor AnswerNoZeros(Recorder& recorder, const at::Tensor& mask) {
-  if (!IsMadeLast(recorder, mask, "aten.eq", "ProdBackward0")) return at::Tensor();
+  if (!IsMadeLast(recorder, mask, {ir::OpName::kEqTensor, ir::OpName::kEqScalar}, "ProdBackward0")) return at::Tensor();
   const at::Tensor places = at::empty({0, mask.dim()}, mask.options().dtype(at::kLong));
   recorder.ExpectQuotient(at::sum(mask));
   return places;
 }
 
 bool AsksForCountOfZeros(Recorder& recorder, const at::Tensor& count) {
-  if (!IsMadeLast(recorder, count, "aten.sum", "ProdBackward1")) return false;
+  if (!IsMadeLast(recorder, count, {ir::OpName::kSum, ir::OpName::kSumDimIntList}, "ProdBackward1")) return false;
   recorder.ExpectQuotient(count);
   return true;
 }
@@ -87,7 +88,7 @@ at::Tensor ProductOfOthers(const at::Tensor& result, const at::Tensor& input, co
 
 bool Recorder::ContinueProduct(const OpTraits& traits, torch::jit::Stack* stack) {
   const bool divides = zeros_of_product_.defined();
-  const bool scales = !divides && hidden_product_.defined() && traits.op->name() == "aten.mul.Tensor";
+  const bool scales = !divides && hidden_product_.defined() && ir::Is(traits.op, ir::OpName::kMulTensor);
   if (divides) DivideProduct(traits, stack);
   if (scales) ScaleProduct(stack);
   return divides || scales;
@@ -95,7 +96,7 @@ bool Recorder::ContinueProduct(const OpTraits& traits, torch::jit::Stack* stack)
 
 void Recorder::DivideProduct(const OpTraits& traits, torch::jit::Stack* stack) {
   const at::Tensor zeros = std::exchange(zeros_of_product_, at::Tensor());
-  if (traits.op->name() != "aten.div.Tensor") {
+  if (!ir::Is(traits.op, ir::OpName::kDivTensor)) {
     Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
   }
   const at::Tensor input = torch::jit::pop(*stack).toTensor();

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "backends/graph/collectives.h"
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/gradient_checks.h"
@@ -141,7 +142,7 @@ void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stac
 
 void Recorder::CompareWithNans(const OpTraits& traits, torch::jit::Stack* stack) {
   const ir::ValueId expected = std::exchange(expected_comparison_, ir::kNoValue);
-  const bool compares = traits.op->name() == "aten.eq.Tensor";
+  const bool compares = ir::Is(traits.op, ir::OpName::kEqTensor);
   const at::Tensor other = compares ? torch::jit::pop(*stack).toTensor() : at::Tensor();
   const FakeImpl* fake = compares ? AsFake(other) : nullptr;
   if (fake == nullptr || fake->value() != expected) {
@@ -191,7 +192,7 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   if (answer.refusal) {
     // Types alone decide of such a kernel, if it has elements to compute: the error is eager's own.
     const bool empty = AnyIsEmpty(args);
-    const bool by_elements = traits.op->is_pointwise() || traits.op->name() == "aten.rsub.Tensor";
+    const bool by_elements = traits.op->is_pointwise() || ir::Is(traits.op, ir::OpName::kRsubTensor);
     if (by_elements && !empty) std::rethrow_exception(answer.error);
     if (by_elements || !empty || !RunsOnZeros(traits.op, args)) {
       Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses such operands: " + *answer.refusal);
@@ -308,7 +309,7 @@ bool Recorder::InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
 void Recorder::InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
                              Outputs* outputs) {
   // It raises when the graph runs, as it does in eager.
-  if (traits.op->name() == "aten._linalg_check_errors") return;
+  if (ir::Is(traits.op, ir::OpName::k_LinalgCheckErrors)) return;
   if (InferByRun(traits, args, prepared, outputs)) return;
   const bool asked = traits.meta_source != MetaSource::kNone && !IsCheckedByKernel(*traits.op, *sizes_, args);
   if (!asked && OnlyWrites(*traits.op)) return;

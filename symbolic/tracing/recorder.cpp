@@ -10,6 +10,7 @@
 #include <bit>
 #include <utility>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/warning_watch.h"
@@ -169,7 +170,7 @@ at::Tensor Recorder::ConstantFake(const at::Tensor& real) {
 }
 
 at::Tensor Recorder::FreshFromHost(const at::Tensor& real) {
-  static const c10::OperatorHandle clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  static const c10::OperatorHandle clone = ir::RequireOp(ir::OpName::kClone)->handle();
   at::Tensor copy;
   {
     TlsScope off(nullptr);
@@ -198,10 +199,10 @@ void Recorder::NoteRead(const at::Tensor& t, ir::ValueId value, const OpTraits& 
 namespace {
 // Neither their kernels for metadata nor their derivatives look at a number's value.
 bool IsArithmetic(const ir::Op& op) {
-  static const auto* names = new absl::flat_hash_set<std::string>{
-      "aten.add.Tensor",  "aten.sub.Tensor",  "aten.mul.Tensor",  "aten.div.Tensor",
-      "aten.add_.Tensor", "aten.sub_.Tensor", "aten.mul_.Tensor", "aten.div_.Tensor"};
-  return names->contains(op.name());
+  using enum ir::OpName;
+  static constexpr ir::OpNames kArithmetic{kAddTensor,  kSubTensor,  kMulTensor,  kDivTensor,
+                                           kAdd_Tensor, kSub_Tensor, kMul_Tensor, kDiv_Tensor};
+  return kArithmetic.contains(&op);
 }
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
 
@@ -83,7 +84,7 @@ class MakerScope {
 
 // As eager does before the kernel runs, with its warning. False: there is no room for it.
 bool Resize(Recorder& recorder, const at::Tensor& argument, const at::Tensor& result) {
-  static const c10::OperatorHandle resize = c10::Dispatcher::singleton().findSchemaOrThrow("aten::resize_", "");
+  static const c10::OperatorHandle resize = ir::RequireOp(ir::OpName::kResize_)->handle();
   const bool symbolic = argument.unsafeGetTensorImpl()->has_symbolic_sizes_strides() ||
                         result.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
   if (symbolic || argument.requires_grad() || !result.is_contiguous()) return false;
@@ -129,7 +130,7 @@ bool IsNewAndEmpty(Recorder& recorder, const at::Tensor& t) {
 }
 
 bool RecordIntoArguments(Recorder& recorder, const OpTraits& traits, Stack* stack) {
-  static const c10::OperatorHandle copy = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  static const c10::OperatorHandle copy = ir::RequireOp(ir::OpName::kCopy_)->handle();
   if (!traits.op->mutates() || in_maker || !recorder.open_branches.empty()) return false;
   const std::optional<c10::OperatorHandle>& maker = MakerOf(traits.op);
   if (!maker || TraitsOf(*maker).is_composite || TraitsOf(*maker).meta_source == MetaSource::kComposite) return false;
@@ -141,7 +142,7 @@ bool RecordIntoArguments(Recorder& recorder, const OpTraits& traits, Stack* stac
   const OpTraits& making = TraitsOf(*maker);
   // A kernel for metadata tells of the tensors that are written; composite code would resize the traced ones.
   const bool is_described = making.meta_source != MetaSource::kNone && traits.meta_source != MetaSource::kComposite &&
-                            !IsDescribedWrongly(traits.handle.operator_name().name);
+                            !ir::Has(traits.op, ir::OpFact::kRunForMetadata);
   const auto all = static_cast<std::size_t>(traits.num_arguments);
   const bool fits = FitNow(making, c10::ArrayRef<c10::IValue>(stack->data() + (stack->size() - all), all), count);
   if (!any_grows && !traits.op->is_sized_by_values() && is_described && fits) return false;

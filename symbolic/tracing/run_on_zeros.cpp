@@ -5,12 +5,10 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
 
-#include "absl/container/flat_hash_set.h"
 #include "backends/graph/believing_ops.h"
 #include "backends/graph/boxed_call.h"
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
 
@@ -58,55 +56,13 @@ c10::IValue ZerosOf(const c10::IValue& v) {
 
 bool IsEmpty(const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().sym_numel() == 0; }
 
-// Their kernels take operands without elements; a concatenation refuses what its shape rule does.
-bool TakesEmpties(ir::OpId op) {
-  static const auto* names = new absl::flat_hash_set<std::string_view>{"aten.cat",
-                                                                       "aten.mm",
-                                                                       "aten.addmm",
-                                                                       "aten.bmm",
-                                                                       "aten.baddbmm",
-                                                                       "aten.index.Tensor",
-                                                                       "aten.index_put",
-                                                                       "aten.index_put_",
-                                                                       "aten.index_select",
-                                                                       "aten.index_add",
-                                                                       "aten.index_add_",
-                                                                       "aten.gather",
-                                                                       "aten.scatter_add",
-                                                                       "aten.scatter_add_",
-                                                                       "aten.embedding",
-                                                                       "aten.sum",
-                                                                       "aten.sum.dim_IntList",
-                                                                       "aten.mean",
-                                                                       "aten.mean.dim",
-                                                                       "aten.cumsum",
-                                                                       "aten.new_zeros",
-                                                                       "aten.new_empty",
-                                                                       "aten.new_ones",
-                                                                       "aten.new_full",
-                                                                       "aten.zeros_like",
-                                                                       "aten.empty_like",
-                                                                       "aten.ones_like",
-                                                                       "aten.full_like",
-                                                                       "aten._index_put_impl_",
-                                                                       "aten.clone",
-                                                                       "aten._to_copy",
-                                                                       "aten.copy_",
-                                                                       "aten.fill_.Scalar",
-                                                                       "aten.zero_",
-                                                                       "aten._softmax",
-                                                                       "aten._log_softmax",
-                                                                       "aten.nonzero",
-                                                                       "aten.sort.stable",
-                                                                       "aten.repeat"};
-  return names->contains(op->name());
-}
-
 // A pointwise kernel has then no element to refuse, a view none to look at. To ask is to look at all sizes.
 bool IsAsked(ir::OpId op) {
-  if (TakesEmpties(op) || op->is_pointwise() || op->is_view() || op->is_random() || op->has_side_effect()) return false;
+  if (ir::Has(op, ir::OpFact::kTakesEmpties) || op->is_pointwise() || op->is_view() || op->is_random() ||
+      op->has_side_effect())
+    return false;
   const c10::OperatorHandle& handle = op->handle();
-  return op->name().starts_with("aten.") && !ir::BelievesItsArguments(op) &&
+  return ir::Has(op, ir::OpFact::kAten) && !ir::BelievesItsArguments(op) &&
          !handle.hasTag(at::Tag::nondeterministic_seeded) && !handle.hasTag(at::Tag::inplace_view);
 }
 
@@ -131,7 +87,7 @@ bool AnyIsEmpty(c10::ArrayRef<c10::IValue> args) {
 }
 
 bool RunsOnZeros(ir::OpId op, c10::ArrayRef<c10::IValue> args) {
-  if (!op->name().starts_with("aten.") || op->is_random() || op->has_side_effect()) return false;
+  if (!ir::Has(op, ir::OpFact::kAten) || op->is_random() || op->has_side_effect()) return false;
   std::optional<torch::jit::Stack> stack = ZerosFor(args);
   if (!stack.has_value()) return false;
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());

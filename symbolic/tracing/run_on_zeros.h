@@ -18,9 +18,6 @@ namespace framefuse::tracing {
 // Whether it takes these operands, as far as zeros can tell.
 [[nodiscard]] bool RunsOnZeros(ir::OpId op, c10::ArrayRef<c10::IValue> args);
 
-// Whether torch's own kernel for metadata is wrong about such operators, "aten::name" (infer_by_run.cpp).
-[[nodiscard]] bool IsDescribedWrongly(const std::string& name);
-
 bool AnyIsEmpty(c10::ArrayRef<c10::IValue> args);
 
 // Why eager's kernel does not take these operands, of which some have no elements. No kernel for metadata asks all that

@@ -7,9 +7,8 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/extremum_gradient.h"
@@ -27,10 +26,6 @@ namespace framefuse::tracing {
 namespace {
 
 using torch::jit::Stack;
-
-c10::OperatorHandle Find(const char* name, const char* overload) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
-}
 
 c10::IValue& ArgumentOf(const c10::OperatorHandle& handle, Stack* stack, std::size_t i) {
   return (*stack)[stack->size() - handle.schema().arguments().size() + i];
@@ -74,8 +69,8 @@ bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
 // native_batch_norm hides the write of its running statistics; the legit form shows it in the schema.
 // (input, weight, bias, running_mean, running_var, training, momentum, eps)
 bool NativeBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  static const c10::OperatorHandle legit = Find("aten::_native_batch_norm_legit", "");
-  static const c10::OperatorHandle no_stats = Find("aten::_native_batch_norm_legit", "no_stats");
+  static const c10::OperatorHandle legit = ir::RequireOp(ir::OpName::k_NativeBatchNormLegit)->handle();
+  static const c10::OperatorHandle no_stats = ir::RequireOp(ir::OpName::k_NativeBatchNormLegitNoStats)->handle();
   if (!ArgumentOf(handle, stack, 5).toBool()) return false;
   const bool has_mean = OptionalTensor(ArgumentOf(handle, stack, 3)) != nullptr;
   const bool has_var = OptionalTensor(ArgumentOf(handle, stack, 4)) != nullptr;
@@ -94,7 +89,7 @@ bool NativeBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stac
 
 // (input, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon)
 bool CudnnBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  static const c10::OperatorHandle update = Find("aten::_batch_norm_with_update", "");
+  static const c10::OperatorHandle update = ir::RequireOp(ir::OpName::k_BatchNormWithUpdate)->handle();
   if (!ArgumentOf(handle, stack, 5).toBool()) return false;
   if (OptionalTensor(ArgumentOf(handle, stack, 3)) == nullptr) return false;
   stack->erase(stack->end() - 3);  // training
@@ -116,8 +111,8 @@ bool LiftFresh(Recorder& recorder, const c10::OperatorHandle& handle, Stack* sta
 
 // Their results share memory with the argument and are written in place (GRU's gates): to the graph they are views.
 bool UnsafeSplit(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  static const c10::OperatorHandle equal = Find("aten::split", "Tensor");
-  static const c10::OperatorHandle sizes = Find("aten::split_with_sizes", "");
+  static const c10::OperatorHandle equal = ir::RequireOp(ir::OpName::kSplitTensor)->handle();
+  static const c10::OperatorHandle sizes = ir::RequireOp(ir::OpName::kSplitWithSizes)->handle();
   recorder.RecordPlain(TraitsOf(ArgumentOf(handle, stack, 1).isInt() ? equal : sizes), stack);
   return true;
 }
@@ -215,8 +210,8 @@ std::optional<bool> TruthOfCheck(Recorder& recorder, const std::vector<at::Tenso
   const auto& nodes = recorder.graph().nodes;
   if (recorder.values == nullptr || !is_truth(fakes[0]) || !is_truth(fakes[1]) || nodes.empty()) return std::nullopt;
   const FakeImpl* ones = AsFake(fakes[1]);
-  const bool asked = ones != nullptr && nodes.back().op->name() == "aten.new_ones" && !nodes.back().outputs.empty() &&
-                     nodes.back().outputs[0] == ones->value();
+  const bool asked = ones != nullptr && ir::Is(nodes.back().op, ir::OpName::kNewOnes) &&
+                     !nodes.back().outputs.empty() && nodes.back().outputs[0] == ones->value();
   const auto values = asked ? recorder.values->AtHand({fakes[0]}) : std::nullopt;
   if (!values) return std::nullopt;
   bool truth = false;
@@ -230,7 +225,7 @@ std::optional<bool> TruthOfCheck(Recorder& recorder, const std::vector<at::Tenso
 // Writes what `maker` makes of `arguments` into `self`, as the operator on the stack would.
 bool WriteResultInto(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack,
                      const c10::OperatorHandle& maker, Stack arguments) {
-  static const c10::OperatorHandle copy = Find("aten::copy_", "");
+  static const c10::OperatorHandle copy = ir::RequireOp(ir::OpName::kCopy_)->handle();
   const c10::IValue self = ArgumentOf(handle, stack, 0);
   recorder.Record(maker, &arguments);
   Stack write = {self, arguments[0], false};
@@ -242,7 +237,7 @@ bool WriteResultInto(Recorder& recorder, const c10::OperatorHandle& handle, Stac
 
 // (self, n); the functional form has them the other way round, so that no pass finds it by its name.
 bool PolygammaInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  static const c10::OperatorHandle polygamma = Find("aten::polygamma", "");
+  static const c10::OperatorHandle polygamma = ir::RequireOp(ir::OpName::kPolygamma)->handle();
   const c10::IValue self = ArgumentOf(handle, stack, 0);
   if (!self.toTensor().is_floating_point()) return false;
   return WriteResultInto(recorder, handle, stack, polygamma, {ArgumentOf(handle, stack, 1), self});
@@ -250,7 +245,7 @@ bool PolygammaInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Sta
 
 // Its composite kernel looks at the memory.
 bool ConjugateInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  static const c10::OperatorHandle conjugate = Find("aten::_conj_physical", "");
+  static const c10::OperatorHandle conjugate = ir::RequireOp(ir::OpName::k_ConjPhysical)->handle();
   const c10::IValue self = ArgumentOf(handle, stack, 0);
   if (!self.toTensor().is_complex()) return false;
   return WriteResultInto(recorder, handle, stack, conjugate, {self});
@@ -278,51 +273,49 @@ bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
 
 }  // namespace
 
-SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle) {
-  static const auto* table = new std::unordered_map<std::string, SpecialFn>{
-      {"aten::_local_scalar_dense", LocalScalar},
-      {"aten::nonzero", Nonzero},
-      {"aten::equal", Equal},
-      {"aten::new_zeros", ZerosOfInput},
-      {"aten::is_nonzero", BreakOnData},
-      {"aten::_unique", SizedByValues},
-      {"aten::_unique2", SizedByValues},
-      {"aten::unique_dim", SizedByValues},
-      {"aten::unique_consecutive", SizedByValues},
-      {"aten::unique_dim_consecutive", SizedByValues},
-      {"aten::masked_select", MaskedSelect},
-      {"aten::bincount", SizedByValues},
-      {"aten::repeat_interleave.Tensor", SizedByValues},
-      {"aten::_assert_async", BreakOnData},
-      {"aten::_ctc_loss", CtcLoss},
-      {"aten::allclose", AllClose},
-      {"aten::linear.out", LinearInto},
-      {"aten::linalg_eig", Eigenvectors},
-      {"aten::resize_", ResizeInPlace},
-      {"aten::set_", BreakOnMetadata},
-      {"aten::set_.source_Storage", BreakOnMetadata},
-      {"aten::set_.source_Storage_storage_offset", BreakOnMetadata},
-      {"aten::set_.source_Tensor", BreakOnMetadata},
-      {"aten::set_.source_Tensor_storage_offset", BreakOnMetadata},
-      {"aten::resize_as_", ResizeAsInPlace},
-      {"aten::polygamma_", PolygammaInPlace},
-      {"aten::conj_physical_", ConjugateInPlace},
-      {"aten::native_batch_norm", NativeBatchNorm},
-      {"aten::cudnn_batch_norm", CudnnBatchNorm},
-      {"aten::lift_fresh", LiftFresh},
-      {"aten::lift", LiftFresh},
-      {"aten::index.Tensor", Index},
-      {"aten::_conj", ConjugateView},
-      {"aten::_neg_view", NegativeView},
-      {"aten::unsafe_split.Tensor", UnsafeSplit},
-      {"aten::unsafe_split_with_sizes", UnsafeSplit},
+SpecialFn FindSpecial(const ir::Op& op) {
+  using enum ir::OpName;
+  static constexpr ir::ByOp<SpecialFn> kSpecial{
+      {k_LocalScalarDense, LocalScalar},
+      {kNonzero, Nonzero},
+      {kEqual, Equal},
+      {kNewZeros, ZerosOfInput},
+      {kIsNonzero, BreakOnData},
+      {k_Unique, SizedByValues},
+      {k_Unique2, SizedByValues},
+      {kUniqueDim, SizedByValues},
+      {kUniqueConsecutive, SizedByValues},
+      {kUniqueDimConsecutive, SizedByValues},
+      {kMaskedSelect, MaskedSelect},
+      {kBincount, SizedByValues},
+      {kRepeatInterleaveTensor, SizedByValues},
+      {k_AssertAsync, BreakOnData},
+      {k_CtcLoss, CtcLoss},
+      {kAllclose, AllClose},
+      {kLinearOut, LinearInto},
+      {kLinalgEig, Eigenvectors},
+      {kResize_, ResizeInPlace},
+      {kSet_, BreakOnMetadata},
+      {kSet_SourceStorage, BreakOnMetadata},
+      {kSet_SourceStorageStorageOffset, BreakOnMetadata},
+      {kSet_SourceTensor, BreakOnMetadata},
+      {kSet_SourceTensorStorageOffset, BreakOnMetadata},
+      {kResizeAs_, ResizeAsInPlace},
+      {kPolygamma_, PolygammaInPlace},
+      {kConjPhysical_, ConjugateInPlace},
+      {kNativeBatchNorm, NativeBatchNorm},
+      {kCudnnBatchNorm, CudnnBatchNorm},
+      {kLiftFresh, LiftFresh},
+      {kLift, LiftFresh},
+      {kIndexTensor, Index},
+      {k_Conj, ConjugateView},
+      {k_NegView, NegativeView},
+      {kUnsafeSplitTensor, UnsafeSplit},
+      {kUnsafeSplitWithSizes, UnsafeSplit},
   };
-  auto it = table->find(name);
-  if (it != table->end()) return it->second;
-  if (handle.hasTag(at::Tag::inplace_view)) return ViewInPlace;
-  if (handle.hasTag(at::Tag::data_dependent_output) || ir::InternOp(handle)->is_sized_by_values()) {
-    return BreakOnData;
-  }
+  if (const SpecialFn special = kSpecial[&op]) return special;
+  if (op.handle().hasTag(at::Tag::inplace_view)) return ViewInPlace;
+  if (op.handle().hasTag(at::Tag::data_dependent_output) || op.is_sized_by_values()) return BreakOnData;
   return nullptr;
 }
 

@@ -3,14 +3,12 @@
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SPECIAL_OPS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_SPECIAL_OPS_H_
 
-#include <string>
-
 #include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
 
-// `name` is the schema name, "aten::t_". Null: nothing special.
-SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle);
+// Null: nothing special.
+SpecialFn FindSpecial(const ir::Op& op);
 
 }  // namespace framefuse::tracing
 

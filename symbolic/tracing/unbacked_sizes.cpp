@@ -8,10 +8,10 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "backends/graph/boxed_call.h"
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -115,18 +115,21 @@ Stack OfMaskedSelect(const Recorder& recorder, const Stack& args, const c10::Sym
   return {Contiguous(recorder, {size}, TensorAt(args, 0).scalar_type())};
 }
 
-const Rule* FindRule(const std::string& name) {
-  static const auto* rules = new std::unordered_map<std::string, Rule>{
-      {"aten::nonzero", {AsManyAsElements, OfNonzero}},
-      {"aten::_unique2", {AsManyAsElements, OfUnique2}},
-      {"aten::unique_consecutive", {AsManyAsElements, OfUniqueConsecutive, GivenOfConsecutive}},
-      {"aten::unique_dim", {AsManyAsSlices, OfUniqueDim, Given}},
-      {"aten::repeat_interleave.Tensor", {Any, OfRepeats}},
-      {"aten::bincount", {Any, OfBincount}},
-      {"aten::masked_select", {AsManyAsSelectable, OfMaskedSelect}},
+const Rule* FindRule(ir::OpId op) {
+  using enum ir::OpName;
+  static constexpr std::pair<ir::OpName, Rule> kRules[] = {
+      {kNonzero, {AsManyAsElements, OfNonzero}},
+      {k_Unique2, {AsManyAsElements, OfUnique2}},
+      {kUniqueConsecutive, {AsManyAsElements, OfUniqueConsecutive, GivenOfConsecutive}},
+      {kUniqueDim, {AsManyAsSlices, OfUniqueDim, Given}},
+      {kRepeatInterleaveTensor, {Any, OfRepeats}},
+      {kBincount, {Any, OfBincount}},
+      {kMaskedSelect, {AsManyAsSelectable, OfMaskedSelect}},
   };
-  const auto it = rules->find(name);
-  return it == rules->end() ? nullptr : &it->second;
+  for (const auto& [name, rule] : kRules) {
+    if (ir::Is(op, name)) return &rule;
+  }
+  return nullptr;
 }
 
 // The size of the operator's first result in this call.
@@ -181,10 +184,7 @@ bool RecordOfNothing(Recorder& recorder, const c10::OperatorHandle& handle, Stac
 }  // namespace
 
 bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  const std::string name = handle.operator_name().overload_name.empty()
-                               ? handle.operator_name().name
-                               : handle.operator_name().name + "." + handle.operator_name().overload_name;
-  const Rule* rule = FindRule(name);
+  const Rule* rule = FindRule(ir::InternOp(handle));
   if (rule == nullptr) return false;
   if (RecordOfNothing(recorder, handle, stack)) return true;
   if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
@@ -213,8 +213,8 @@ bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack
 }
 
 bool RecordUnbackedIndex(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  static const c10::OperatorHandle nonzero = c10::Dispatcher::singleton().findSchemaOrThrow("aten::nonzero", "");
-  static const c10::OperatorHandle select = c10::Dispatcher::singleton().findSchemaOrThrow("aten::select", "int");
+  static const c10::OperatorHandle nonzero = ir::RequireOp(ir::OpName::kNonzero)->handle();
+  static const c10::OperatorHandle select = ir::RequireOp(ir::OpName::kSelectInt)->handle();
   if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
   const at::Tensor self = (*stack)[stack->size() - 2].toTensor();
   const auto is_mask = [](const c10::IValue& v) {
@@ -255,7 +255,7 @@ bool RecordUnbackedIndex(Recorder& recorder, const c10::OperatorHandle& handle, 
 }
 
 std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at::Tensor& read) {
-  static const c10::OperatorHandle clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  static const c10::OperatorHandle clone = ir::RequireOp(ir::OpName::kClone)->handle();
   const c10::ScalarType type = read.scalar_type();
   const bool is_float = c10::isFloatingType(type) && type <= c10::ScalarType::BFloat16;
   if (!is_float && !c10::isIntegralType(type, /*includeBool=*/false)) return std::nullopt;
@@ -292,7 +292,7 @@ std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at
 }
 
 bool RecordTruth(Recorder& recorder, const at::Tensor& read, bool truth) {
-  static const c10::OperatorHandle differs = c10::Dispatcher::singleton().findSchemaOrThrow("aten::ne", "Scalar");
+  static const c10::OperatorHandle differs = ir::RequireOp(ir::OpName::kNeScalar)->handle();
   if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
   if (read.sym_numel().maybe_as_int() != 1) return false;  // of more elements Python raises
   Stack stack = {read, 0};

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string_view>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "backends/graph/boxed_call.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -19,39 +19,13 @@ namespace {
 using ir::ValueId;
 using Values = absl::flat_hash_map<ValueId, at::Tensor>;
 
-constexpr std::string_view kNamespace = "aten.";
+bool IsUnset(const ir::Op& op) { return ir::Has(&op, ir::OpFact::kUnset); }
 
-// Overloads of these, by name: no state, no generator, no memory that nobody set. Their forms that write, too.
-constexpr const char* kDetermined =
-    "_reshape_alias _to_copy _unique2 _unsafe_view abs add alias all amax amin aminmax any arange argmax argmin "
-    "argsort bartlett_window bincount bitwise_and bitwise_not bitwise_or bitwise_xor blackman_window bucketize cat "
-    "ceil clamp clamp_max clamp_min clone constant_pad_nd cos count_nonzero cumprod cumsum detach diagonal div eq exp "
-    "expand eye flip floor floor_divide full full_like gather ge gt hamming_window hann_window index index_fill "
-    "index_select isin kaiser_window le linspace log logical_and logical_not logical_or logical_xor lt masked_fill "
-    "masked_select max maximum mean min minimum mul ne neg new_full new_ones new_zeros nonzero ones ones_like permute "
-    "pow prod reciprocal remainder repeat repeat_interleave roll round rsqrt rsub scalar_tensor searchsorted select "
-    "sign sin slice sort split split_with_sizes sqrt squeeze stack sub sum t transpose tril tril_indices triu "
-    "triu_indices trunc unbind unfold unfold_backward unique_consecutive unique_dim unsqueeze view where zeros "
-    "zeros_like";
-
-bool IsDetermined(std::string_view name) {
-  static const auto* names = new absl::flat_hash_set<std::string>(absl::StrSplit(kDetermined, ' '));
-  if (!name.starts_with(kNamespace)) return false;
-  name.remove_prefix(kNamespace.size());
-  constexpr std::string_view kEach = "_foreach_";
-  if (name.starts_with(kEach)) name.remove_prefix(kEach.size());
-  return names->contains(std::string(name.substr(0, name.find('.'))));
+// A write is one of a form that is not resized: no `out=`.
+bool IsDetermined(const ir::Op& op) {
+  if (op.mutates()) return ir::Has(&op, ir::OpFact::kDeterminedWrite);
+  return ir::Has(&op, ir::OpFact::kDetermined) || IsUnset(op);
 }
-
-// One that writes, of a form that is not resized: no `out=`.
-bool IsDeterminedWrite(std::string_view name) {
-  static const auto* others = new absl::flat_hash_set<std::string_view>{"aten.copy_", "aten.fill_", "aten.zero_"};
-  const std::string_view function = name.substr(0, name.find('.', kNamespace.size()));
-  return function.ends_with('_') &&
-         (others->contains(function) || IsDetermined(function.substr(0, function.size() - 1)));
-}
-
-bool IsUnset(std::string_view name) { return name.starts_with("aten.empty") || name.starts_with("aten.new_empty"); }
 
 // Where a graph's values are made and its memory is written.
 class Memory {
@@ -143,10 +117,9 @@ class Search {
       is_needed = is_needed || (reader != read_before_.end() && i < reader->second);
     });
     if (!is_needed) return Part::kNone;
-    bool possible =
-        n.op->mutates() ? IsDeterminedWrite(n.op->name()) : IsDetermined(n.op->name()) || IsUnset(n.op->name());
+    bool possible = IsDetermined(*n.op);
     if (limits_.for_hint) {
-      possible = n.op->name().starts_with(kNamespace) && !n.op->is_random() && !n.op->has_side_effect();
+      possible = ir::Has(n.op, ir::OpFact::kAten) && !n.op->is_random() && !n.op->has_side_effect();
     }
     memory_.ForEachWritten(n, [&](ir::StorageId storage) { possible = possible && MayWrite(storage); });
     ir::ForEachUse(n, [&](ValueId v) { possible = Need(v, i) && possible; });
@@ -244,7 +217,7 @@ bool RunNode(const ir::Node& n, std::uint8_t unset, Values* values) {
     if (!PushArgument(n.args[i], n.op->arguments()[i].type, *values, &stack)) return false;
   }
   ir::CallHoldingOperands(n.op->handle(), &stack);
-  if (IsUnset(n.op->name())) Fill(stack.back().toTensor(), unset);
+  if (IsUnset(*n.op)) Fill(stack.back().toTensor(), unset);
   std::size_t next = 0;
   const auto take = [&](const at::Tensor& t) {
     if (next < n.outputs.size() && n.outputs[next] != ir::kNoValue) (*values)[n.outputs[next]] = t;
@@ -282,7 +255,7 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
     if (part == Search::Part::kNone) continue;
     possible = part == Search::Part::kTaken && slice.nodes_.size() < limits.most_nodes;
     slice.has_writes_ = slice.has_writes_ || graph.nodes[i].op->mutates();
-    slice.has_unset_ = slice.has_unset_ || (!limits.for_hint && IsUnset(graph.nodes[i].op->name()));
+    slice.has_unset_ = slice.has_unset_ || (!limits.for_hint && IsUnset(*graph.nodes[i].op));
     slice.nodes_.push_back(limits.for_hint ? AtHints(graph.nodes[i], graph.exprs) : graph.nodes[i]);
   }
   if (!possible) return std::nullopt;
@@ -336,10 +309,8 @@ std::string ValueSlice::Expression(std::size_t i, absl::Span<const std::string> 
       args.push_back(absl::StrCat(
           "[", absl::StrJoin(arg.values, ", ", [&](std::string* out, ValueId v) { out->append(texts[v]); }), "]"));
     }
-    const std::string& name = n.op->name();
-    const std::size_t overload = name.find('.', kNamespace.size());
-    const std::string function = name.substr(kNamespace.size(), overload - kNamespace.size());
-    const std::string call = absl::StrCat("torch.", function, "(", absl::StrJoin(args, ", "), ")");
+    const std::vector<std::string> name = absl::StrSplit(n.op->name(), '.');
+    const std::string call = absl::StrCat("torch.", name[1], "(", absl::StrJoin(args, ", "), ")");
     for (std::size_t k = 0; k < n.outputs.size(); ++k) {
       texts[n.outputs[k]] = n.outputs.size() == 1 ? call : absl::StrCat(call, "[", k, "]");
     }

@@ -13,6 +13,7 @@ import function_lengths  # noqa: E402
 import import_rules  # noqa: E402
 import include_rules  # noqa: E402
 import lint  # noqa: E402
+import operator_names  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,7 @@ def test_debts_may_only_shrink():
 def test_a_debt_of_nothing_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(lint.debts, "CLASSES", {"a.h: Gone": (41, 0), "b.h: Here": (41, 0)})
     monkeypatch.setattr(lint.debts, "DEFAULTS", {"c.cpp": 1})
+    monkeypatch.setattr(lint.debts, "OPERATOR_NAMES", {})
     (tmp_path / "b.h").write_text("class Here {};\n")
     assert list(lint.paid_debts(tmp_path)) == ["cmake/debts.py: there is no a.h: Gone", "cmake/debts.py: there is no c.cpp"]
 
@@ -191,3 +193,21 @@ def test_a_debt_of_nothing_is_told(monkeypatch, tmp_path):
 )
 def test_what_loses_a_case(text, lines):
     assert list(enum_switches.defaults(text)) == lines
+
+
+@pytest.mark.parametrize(
+    "line, count",
+    [
+        ('if (n.op->name() == "aten.mm") return;', 1),
+        ('static const auto* names = new Names{"aten::add.Tensor", "prims.sum"};', 2),
+        ('name.starts_with("aten.split")', 1),
+        ("if (Is(n.op, OpName::kMm)) return;  // as \"aten.mm\" has it", 0),
+        ('FindBackend("aten")', 0),
+    ],
+)
+def test_names_of_operators(line, count):
+    path = pathlib.Path("backends/fusion/x.cpp")
+    assert len(list(operator_names.violations(path, [line], {}))) == count
+    assert list(operator_names.violations(path, [line], {str(path): count})) == []
+    assert len(list(operator_names.violations(path, [line], {str(path): count + 1}))) == 1
+    assert list(operator_names.violations(pathlib.Path("backends/graph/operators.def"), [line], {})) == []

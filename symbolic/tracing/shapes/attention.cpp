@@ -1,5 +1,6 @@
 // Scaled dot product attention on the CPU, the one on CUDA that takes single precision (the others go to torch's meta
 // kernels), and the encoder layer in one.
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -140,14 +141,16 @@ bool RecurrentBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"framefuse::recurrent", Recurrent},
-    {"framefuse::recurrent_backward", RecurrentBackward},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", FlashForCpu},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", FlashForCpuBackward},
-    {"aten::_scaled_dot_product_efficient_attention", Efficient},
-    {"aten::_scaled_dot_product_efficient_attention_backward", EfficientBackward},
-    {"aten::_transformer_encoder_layer_fwd", TransformerEncoderLayer},
+    {kRecurrent, Recurrent},
+    {kRecurrentBackward, RecurrentBackward},
+    {k_ScaledDotProductFlashAttentionForCpu, FlashForCpu},
+    {k_ScaledDotProductFlashAttentionForCpuBackward, FlashForCpuBackward},
+    {k_ScaledDotProductEfficientAttention, Efficient},
+    {k_ScaledDotProductEfficientAttentionBackward, EfficientBackward},
+    {k_TransformerEncoderLayerFwd, TransformerEncoderLayer},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // backend that eager would choose makes it so.
 #include <ATen/native/ConvUtils.h>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -187,20 +188,22 @@ bool PixelUnshuffle(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::reflection_pad1d", ReflectionPad<1>},
-    {"aten::reflection_pad2d", ReflectionPad<2>},
-    {"aten::reflection_pad3d", ReflectionPad<3>},
-    {"aten::replication_pad2d_backward", ReflectionPadBackward},
-    {"aten::reflection_pad1d_backward", ReflectionPadBackward},
-    {"aten::reflection_pad2d_backward", ReflectionPadBackward},
-    {"aten::reflection_pad3d_backward", ReflectionPadBackward},
-    {"aten::pixel_shuffle", PixelShuffle},
-    {"aten::pixel_unshuffle", PixelUnshuffle},
-    {"aten::convolution", Convolution},
-    {"aten::convolution_backward", ConvolutionBackward},
-    {"aten::_adaptive_avg_pool2d", AdaptiveAveragePool2d},
-    {"aten::_adaptive_avg_pool2d_backward", AdaptiveAveragePool2dBackward},
+    {kReflectionPad1d, ReflectionPad<1>},
+    {kReflectionPad2d, ReflectionPad<2>},
+    {kReflectionPad3d, ReflectionPad<3>},
+    {kReplicationPad2dBackward, ReflectionPadBackward},
+    {kReflectionPad1dBackward, ReflectionPadBackward},
+    {kReflectionPad2dBackward, ReflectionPadBackward},
+    {kReflectionPad3dBackward, ReflectionPadBackward},
+    {kPixelShuffle, PixelShuffle},
+    {kPixelUnshuffle, PixelUnshuffle},
+    {kConvolution, Convolution},
+    {kConvolutionBackward, ConvolutionBackward},
+    {k_AdaptiveAvgPool2d, AdaptiveAveragePool2d},
+    {k_AdaptiveAvgPool2dBackward, AdaptiveAveragePool2dBackward},
 };
 
 }  // namespace

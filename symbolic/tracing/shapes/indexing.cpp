@@ -1,6 +1,7 @@
 // Embedding, gathers, concatenation and the backwards of slicing.
 #include <algorithm>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -164,21 +165,23 @@ bool NonzeroStatic(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::nonzero_static", NonzeroStatic},
-    {"aten::flip", Flip},
-    {"aten::embedding", Embedding},
-    {"aten::embedding_dense_backward", EmbeddingDenseBackward},
-    {"aten::index_select", IndexSelect},
-    {"aten::cat", Cat},
-    {"aten::stack", Stack},
-    {"aten::repeat", Repeat},
-    {"aten::constant_pad_nd", ConstantPad},
-    {"aten::roll", Roll},
-    {"aten::select_backward", ViewBackward},
-    {"aten::slice_backward", ViewBackward},
-    {"aten::diagonal_backward", ViewBackward},
-    {"aten::unfold_backward", ViewBackward},
+    {kNonzeroStatic, NonzeroStatic},
+    {kFlip, Flip},
+    {kEmbedding, Embedding},
+    {kEmbeddingDenseBackward, EmbeddingDenseBackward},
+    {kIndexSelect, IndexSelect},
+    {kCat, Cat},
+    {kStack, Stack},
+    {kRepeat, Repeat},
+    {kConstantPadNd, ConstantPad},
+    {kRoll, Roll},
+    {kSelectBackward, ViewBackward},
+    {kSliceBackward, ViewBackward},
+    {kDiagonalBackward, ViewBackward},
+    {kUnfoldBackward, ViewBackward},
 };
 
 }  // namespace

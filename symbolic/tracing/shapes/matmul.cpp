@@ -1,4 +1,5 @@
 // Matrix products. All outputs but those of grouped products are contiguous.
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -164,16 +165,18 @@ bool SolveFactored(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::linalg_solve_triangular", SolveTriangular},
-    {"aten::linalg_lu_solve", SolveFactored},
-    {"aten::mm", Mm},
-    {"aten::addmm", Addmm},
-    {"aten::bmm", Bmm},
-    {"aten::baddbmm", Baddbmm},
-    {"aten::mv", Mv},
-    {"aten::dot", Dot},
-    {"aten::_grouped_mm", GroupedMm},
+    {kLinalgSolveTriangular, SolveTriangular},
+    {kLinalgLuSolve, SolveFactored},
+    {kMm, Mm},
+    {kAddmm, Addmm},
+    {kBmm, Bmm},
+    {kBaddbmm, Baddbmm},
+    {kMv, Mv},
+    {kDot, Dot},
+    {k_GroupedMm, GroupedMm},
 };
 
 }  // namespace

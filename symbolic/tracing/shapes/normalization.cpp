@@ -1,4 +1,5 @@
 // Layer, group, batch and RMS norm, with their backwards. Mixed types are left to torch's meta kernels.
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -116,15 +117,17 @@ bool BatchNormBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::native_layer_norm", LayerNorm},
-    {"aten::native_layer_norm_backward", LayerNormBackward},
-    {"aten::native_group_norm", GroupNorm},
-    {"aten::native_group_norm_backward", GroupNormBackward},
-    {"aten::native_batch_norm", BatchNorm},
-    {"aten::_native_batch_norm_legit", BatchNorm},
-    {"aten::_native_batch_norm_legit.no_stats", BatchNormNoStatistics},
-    {"aten::native_batch_norm_backward", BatchNormBackward},
+    {kNativeLayerNorm, LayerNorm},
+    {kNativeLayerNormBackward, LayerNormBackward},
+    {kNativeGroupNorm, GroupNorm},
+    {kNativeGroupNormBackward, GroupNormBackward},
+    {kNativeBatchNorm, BatchNorm},
+    {k_NativeBatchNormLegit, BatchNorm},
+    {k_NativeBatchNormLegitNoStats, BatchNormNoStatistics},
+    {kNativeBatchNormBackward, BatchNormBackward},
 };
 
 }  // namespace

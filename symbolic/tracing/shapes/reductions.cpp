@@ -3,6 +3,7 @@
 
 #include <ATen/core/Reduction.h>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -208,41 +209,43 @@ bool ImageLossBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::nll_loss2d_forward", ImageLoss},
-    {"aten::nll_loss2d_backward", ImageLossBackward},
-    {"aten::sum.dim_IntList", SumDims},
-    {"aten::sum", SumAll},
-    {"aten::nansum", SumDims},
-    {"aten::prod", SumAll},
-    {"aten::prod.dim_int", ProdDim},
-    {"aten::count_nonzero.dim_IntList", CountNonzero},
-    {"aten::trace", Trace},
-    {"aten::mean.dim", MeanDims},
-    {"aten::mean", MeanAll},
-    {"aten::amax", ExtremumDims},
-    {"aten::amin", ExtremumDims},
-    {"aten::max", ExtremumAll},
-    {"aten::min", ExtremumAll},
-    {"aten::max.dim", ExtremumWithIndices},
-    {"aten::min.dim", ExtremumWithIndices},
-    {"aten::argmax", ArgExtremum},
-    {"aten::argmin", ArgExtremum},
-    {"aten::any", AnyOrAll},
-    {"aten::all", AnyOrAll},
-    {"aten::var.correction", Variance},
-    {"aten::std.correction", Variance},
-    {"aten::var_mean.correction", VarianceAndMean},
-    {"aten::std_mean.correction", VarianceAndMean},
-    {"aten::logsumexp", LogSumExp},
-    {"aten::linalg_vector_norm", VectorNorm},
-    {"aten::_softmax", Softmax},
-    {"aten::_log_softmax", Softmax},
-    {"aten::_safe_softmax", SafeSoftmax},
-    {"aten::_softmax_backward_data", SoftmaxBackward},
-    {"aten::_log_softmax_backward_data", SoftmaxBackward},
-    {"aten::cumsum", Cumulative},
-    {"aten::cumprod", Cumulative},
+    {kNllLoss2dForward, ImageLoss},
+    {kNllLoss2dBackward, ImageLossBackward},
+    {kSumDimIntList, SumDims},
+    {kSum, SumAll},
+    {kNansum, SumDims},
+    {kProd, SumAll},
+    {kProdDimInt, ProdDim},
+    {kCountNonzeroDimIntList, CountNonzero},
+    {kTrace, Trace},
+    {kMeanDim, MeanDims},
+    {kMean, MeanAll},
+    {kAmax, ExtremumDims},
+    {kAmin, ExtremumDims},
+    {kMax, ExtremumAll},
+    {kMin, ExtremumAll},
+    {kMaxDim, ExtremumWithIndices},
+    {kMinDim, ExtremumWithIndices},
+    {kArgmax, ArgExtremum},
+    {kArgmin, ArgExtremum},
+    {kAny, AnyOrAll},
+    {kAll, AnyOrAll},
+    {kVarCorrection, Variance},
+    {kStdCorrection, Variance},
+    {kVarMeanCorrection, VarianceAndMean},
+    {kStdMeanCorrection, VarianceAndMean},
+    {kLogsumexp, LogSumExp},
+    {kLinalgVectorNorm, VectorNorm},
+    {k_Softmax, Softmax},
+    {k_LogSoftmax, Softmax},
+    {k_SafeSoftmax, SafeSoftmax},
+    {k_SoftmaxBackwardData, SoftmaxBackward},
+    {k_LogSoftmaxBackwardData, SoftmaxBackward},
+    {kCumsum, Cumulative},
+    {kCumprod, Cumulative},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Orders and selections (median, kthvalue, gather …), bags, draws, distances, and Fourier transforms.
 #include <algorithm>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -326,43 +327,45 @@ bool ComplexToReal(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::median", OfAll},
-    {"aten::nanmedian", OfAll},
-    {"aten::median.dim", SelectOne},
-    {"aten::nanmedian.dim", SelectOne},
-    {"aten::mode", SelectOne},
-    {"aten::kthvalue", KthValue},
-    {"aten::topk", TopK},
-    {"aten::cummax", RunningExtremum},
-    {"aten::cummin", RunningExtremum},
-    {"aten::_logcumsumexp", RunningLogSum},
-    {"aten::bucketize.Tensor", Bucketize},
-    {"aten::searchsorted.Tensor", SearchSorted},
-    {"aten::gather", Gather},
-    {"aten::scatter.src", Scatter},
-    {"aten::scatter.value", Scatter},
-    {"aten::scatter.reduce", Scatter},
-    {"aten::scatter.value_reduce", Scatter},
-    {"aten::scatter_add", Scatter},
-    {"aten::scatter_reduce.two", Scatter},
-    {"aten::diag_embed", DiagonalEmbedding},
-    {"aten::_cdist_forward", Distances},
-    {"aten::_cdist_backward", DistancesBackward},
-    {"aten::_pdist_forward", DistancesOfPairs},
-    {"aten::_pdist_backward", DistancesOfPairsBackward},
-    {"aten::histc", Histogram},
-    {"aten::multinomial", Draws},
-    {"aten::_embedding_bag", Bags<false>},
-    {"aten::_embedding_bag_forward_only", Bags<true>},
-    {"aten::_embedding_bag_backward", BagsBackward},
-    {"aten::multi_margin_loss", MultiMargin},
-    {"aten::multi_margin_loss_backward", GradientOfScores},
-    {"aten::multilabel_margin_loss_forward", MultiLabelMargin},
-    {"aten::multilabel_margin_loss_backward", GradientOfScores},
-    {"aten::_fft_r2c", RealToComplex},
-    {"aten::_fft_c2c", ComplexToComplex},
-    {"aten::_fft_c2r", ComplexToReal},
+    {kMedian, OfAll},
+    {kNanmedian, OfAll},
+    {kMedianDim, SelectOne},
+    {kNanmedianDim, SelectOne},
+    {kMode, SelectOne},
+    {kKthvalue, KthValue},
+    {kTopk, TopK},
+    {kCummax, RunningExtremum},
+    {kCummin, RunningExtremum},
+    {k_Logcumsumexp, RunningLogSum},
+    {kBucketizeTensor, Bucketize},
+    {kSearchsortedTensor, SearchSorted},
+    {kGather, Gather},
+    {kScatterSrc, Scatter},
+    {kScatterValue, Scatter},
+    {kScatterReduce, Scatter},
+    {kScatterValueReduce, Scatter},
+    {kScatterAdd, Scatter},
+    {kScatterReduceTwo, Scatter},
+    {kDiagEmbed, DiagonalEmbedding},
+    {k_CdistForward, Distances},
+    {k_CdistBackward, DistancesBackward},
+    {k_PdistForward, DistancesOfPairs},
+    {k_PdistBackward, DistancesOfPairsBackward},
+    {kHistc, Histogram},
+    {kMultinomial, Draws},
+    {k_EmbeddingBag, Bags<false>},
+    {k_EmbeddingBagForwardOnly, Bags<true>},
+    {k_EmbeddingBagBackward, BagsBackward},
+    {kMultiMarginLoss, MultiMargin},
+    {kMultiMarginLossBackward, GradientOfScores},
+    {kMultilabelMarginLossForward, MultiLabelMargin},
+    {kMultilabelMarginLossBackward, GradientOfScores},
+    {k_FftR2c, RealToComplex},
+    {k_FftC2c, ComplexToComplex},
+    {k_FftC2r, ComplexToReal},
 };
 
 }  // namespace

@@ -3,25 +3,29 @@
 #include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
-#include <string>
+#include <array>
 
-#include "absl/container/flat_hash_map.h"
+#include "backends/graph/operators.h"
+#include "common/check.h"
 #include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
 
-ShapeFn FindShapeFunction(std::string_view name) {
+ShapeFn FindShapeFunction(ir::OpName name) {
   static const auto* table = [] {
-    auto* t = new absl::flat_hash_map<std::string, ShapeFn>;
+    auto* t = new std::array<ShapeFn, ir::kOpNames>{};
     for (c10::ArrayRef<ShapeRow> family :
          {PointwiseShapes(), MatmulShapes(), ViewShapes(), ReductionShapes(), FactoryShapes(), NormalizationShapes(),
           ConvolutionShapes(), AttentionShapes(), IndexingShapes(), WindowShapes(), SelectionShapes()}) {
-      for (const ShapeRow& row : family) t->emplace(row.name, row.function);
+      for (const ShapeRow& row : family) {
+        ShapeFn& function = (*t)[static_cast<std::size_t>(row.name)];
+        FF_CHECK(function == nullptr) << ir::TextOf(row.name) << " has two shape functions";
+        function = row.function;
+      }
     }
     return t;
   }();
-  auto it = table->find(std::string(name));
-  return it == table->end() ? nullptr : it->second;
+  return (*table)[static_cast<std::size_t>(name)];
 }
 
 bool IsOne(const c10::SymInt& s) { return s == 1; }

@@ -11,9 +11,13 @@
 #include <c10/util/ArrayRef.h>
 #include <c10/util/SmallVector.h>
 
+#include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
+
+namespace framefuse::ir {
+enum class OpName : std::uint16_t;
+}  // namespace framefuse::ir
 
 namespace framefuse::tracing {
 
@@ -32,11 +36,11 @@ using Outputs = c10::SmallVector<OutputMeta, 2>;
 using Arguments = c10::ArrayRef<c10::IValue>;
 using ShapeFn = bool (*)(Arguments args, Outputs& outputs);
 
-// The shape function registered under a schema name such as "aten::add.Tensor", or null.
-ShapeFn FindShapeFunction(std::string_view name);
+// Null: there is none.
+ShapeFn FindShapeFunction(ir::OpName name);
 
 struct ShapeRow {
-  const char* name;
+  ir::OpName name;
   ShapeFn function;
 };
 // One table a family of operators.
@@ -54,18 +58,18 @@ c10::ArrayRef<ShapeRow> SelectionShapes();
 
 // Whether eager would raise on these arguments, which no kernel for metadata finds out (refusals.cpp).
 struct RefusalRow {
-  const char* name;
+  ir::OpName name;
   bool (*refuses)(Arguments args);
   const char* reason;
 };
-const RefusalRow* FindRefusal(std::string_view name);  // null: nothing is known to be
+const RefusalRow* FindRefusal(ir::OpName name);  // null: nothing is known to be
 
 // Whether eager's kernel warns of these arguments (warnings.cpp). Where there is a row it alone decides.
 struct WarningRow {
-  const char* name;
+  ir::OpName name;
   bool (*warns)(Arguments args);
 };
-const WarningRow* FindWarning(std::string_view name);  // null: nothing is known to be
+const WarningRow* FindWarning(ir::OpName name);  // null: nothing is known to be
 
 // ---- shared vocabulary
 

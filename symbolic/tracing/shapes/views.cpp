@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 #include "symbolic/tracing/size_node.h"
 
@@ -358,30 +359,32 @@ bool Unfold(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::detach", Same},
-    {"aten::alias", Same},
-    {"aten::t", Transpose2d},
-    {"aten::transpose.int", Transpose},
-    {"aten::permute", Permute},
-    {"aten::unsqueeze", Unsqueeze},
-    {"aten::squeeze", Squeeze},
-    {"aten::squeeze.dim", SqueezeDim},
-    {"aten::squeeze.dims", SqueezeDimList},
-    {"aten::view", View},
-    {"aten::_unsafe_view", UnsafeView},
-    {"aten::_reshape_alias", ReshapeAlias},
-    {"aten::expand", Expand},
-    {"aten::slice.Tensor", Slice},
-    {"aten::select.int", Select},
-    {"aten::as_strided", AsStrided},
-    {"aten::split.Tensor", Split},
-    {"aten::split_with_sizes", SplitWithSizes},
-    {"aten::unbind.int", Unbind},
-    {"aten::diagonal", Diagonal},
-    {"aten::unfold", Unfold},
-    {"aten::view_as_real", ViewAsReal},
-    {"aten::view_as_complex", ViewAsComplex},
+    {kDetach, Same},
+    {kAlias, Same},
+    {kT, Transpose2d},
+    {kTransposeInt, Transpose},
+    {kPermute, Permute},
+    {kUnsqueeze, Unsqueeze},
+    {kSqueeze, Squeeze},
+    {kSqueezeDim, SqueezeDim},
+    {kSqueezeDims, SqueezeDimList},
+    {kView, View},
+    {k_UnsafeView, UnsafeView},
+    {k_ReshapeAlias, ReshapeAlias},
+    {kExpand, Expand},
+    {kSliceTensor, Slice},
+    {kSelectInt, Select},
+    {kAsStrided, AsStrided},
+    {kSplitTensor, Split},
+    {kSplitWithSizes, SplitWithSizes},
+    {kUnbindInt, Unbind},
+    {kDiagonal, Diagonal},
+    {kUnfold, Unfold},
+    {kViewAsReal, ViewAsReal},
+    {kViewAsComplex, ViewAsComplex},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What eager's kernels warn of for sizes, strides or values that no run on one element has.
 #include <cmath>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -76,24 +77,26 @@ bool DrawsBetween(Arguments args) {
   return args[2].isNone() || IsOutside(type, args[1].toInt()) || IsOutside(type, args[2].toInt() - 1);
 }
 
+using enum ir::OpName;
+
 constexpr WarningRow kRows[] = {
-    {"aten::var.correction", NoDegreesOfFreedom},
-    {"aten::std.correction", NoDegreesOfFreedom},
-    {"aten::var_mean.correction", NoDegreesOfFreedom},
-    {"aten::std_mean.correction", NoDegreesOfFreedom},
-    {"aten::_to_copy", ConvertsToReal},
-    {"aten::copy_", CopiesToReal},
-    {"aten::copy", CopiesToReal},
-    {"aten::searchsorted.Tensor", HasGaps},
-    {"aten::searchsorted.Scalar", HasGaps},
-    {"aten::bucketize.Tensor", HasGaps},
-    {"aten::random_.to", DrawsTo},
-    {"aten::random_.from", DrawsBetween},
+    {kVarCorrection, NoDegreesOfFreedom},
+    {kStdCorrection, NoDegreesOfFreedom},
+    {kVarMeanCorrection, NoDegreesOfFreedom},
+    {kStdMeanCorrection, NoDegreesOfFreedom},
+    {k_ToCopy, ConvertsToReal},
+    {kCopy_, CopiesToReal},
+    {kCopy, CopiesToReal},
+    {kSearchsortedTensor, HasGaps},
+    {kSearchsortedScalar, HasGaps},
+    {kBucketizeTensor, HasGaps},
+    {kRandom_To, DrawsTo},
+    {kRandom_From, DrawsBetween},
 };
 
 }  // namespace
 
-const WarningRow* FindWarning(std::string_view name) {
+const WarningRow* FindWarning(ir::OpName name) {
   for (const WarningRow& row : kRows) {
     if (name == row.name) return &row;
   }

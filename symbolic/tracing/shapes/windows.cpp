@@ -1,5 +1,6 @@
 // Windows over images (pooling, im2col), grids that sample them, and the gradients of both. The CPU's kernels make
 // contiguous outputs of contiguous inputs; others are left to torch.
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -198,22 +199,24 @@ bool ShuffleChannels(Arguments args, Outputs& outputs) {
   return true;
 }
 
+using enum ir::OpName;
+
 constexpr ShapeRow kRows[] = {
-    {"aten::channel_shuffle", ShuffleChannels},
-    {"aten::native_channel_shuffle", ShuffleChannels},
-    {"aten::_adaptive_avg_pool3d", AdaptiveAveragePool3d},
-    {"aten::_adaptive_avg_pool3d_backward", LikeSecond},
-    {"aten::max_pool3d_with_indices", MaxPool3d},
-    {"aten::max_pool3d_with_indices_backward", LikeSecond},
-    {"aten::im2col", Im2Col},
-    {"aten::col2im", Col2Im},
-    {"aten::grid_sampler_2d", GridSampler<4>},
-    {"aten::grid_sampler_3d", GridSampler<5>},
-    {"aten::grid_sampler_2d_backward", GridSamplerBackward<4>},
-    {"aten::grid_sampler_3d_backward", GridSamplerBackward<5>},
-    {"aten::affine_grid_generator", AffineGrid},
-    {"aten::affine_grid_generator_backward", AffineGridBackward},
-    {"aten::max_unpool2d", MaxUnpool2d},
+    {kChannelShuffle, ShuffleChannels},
+    {kNativeChannelShuffle, ShuffleChannels},
+    {k_AdaptiveAvgPool3d, AdaptiveAveragePool3d},
+    {k_AdaptiveAvgPool3dBackward, LikeSecond},
+    {kMaxPool3dWithIndices, MaxPool3d},
+    {kMaxPool3dWithIndicesBackward, LikeSecond},
+    {kIm2col, Im2Col},
+    {kCol2im, Col2Im},
+    {kGridSampler2d, GridSampler<4>},
+    {kGridSampler3d, GridSampler<5>},
+    {kGridSampler2dBackward, GridSamplerBackward<4>},
+    {kGridSampler3dBackward, GridSamplerBackward<5>},
+    {kAffineGridGenerator, AffineGrid},
+    {kAffineGridGeneratorBackward, AffineGridBackward},
+    {kMaxUnpool2d, MaxUnpool2d},
 };
 
 }  // namespace
