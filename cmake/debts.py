@@ -19,7 +19,6 @@ CLASSES = {
     "symbolic/capture/attempt.cpp: Driver": (25, 29),
     "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
     "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (16, 22),
-    "backends/fusion/group_writer.h: GroupWriter": (37, 26),
     # What an entry holds: made in one place, read in another.
     "symbolic/capture/compiled_entry.h: CompiledEntry": (4, 23),
     "symbolic/capture/journals/break_controller.h: BreakController": (37, 21),
@@ -47,7 +46,6 @@ DEFAULTS = {
     "guards/read.cpp": 3,
     "symbolic/capture/annotations.cpp": 1,
     "symbolic/capture/call_rules.cpp": 1,
-    "symbolic/capture/capture_trace.cpp": 1,
     "symbolic/capture/journals/native_arguments.cpp": 1,
     "symbolic/capture/journals/object_table.cpp": 1,
     "symbolic/evaluator/call_result.cpp": 1,
