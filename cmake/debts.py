@@ -19,8 +19,6 @@ CLASSES = {
     "symbolic/capture/attempt.cpp: Driver": (25, 29),
     "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
     "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (16, 22),
-    # What an entry holds: made in one place, read in another.
-    "symbolic/capture/compiled_entry.h: CompiledEntry": (4, 23),
     "symbolic/capture/journals/break_controller.h: BreakController": (37, 21),
 }
 

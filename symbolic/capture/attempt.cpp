@@ -356,13 +356,13 @@ class Driver {
     if (!capture.writes().noted_classes().empty()) return LeaveSlotNames(capture);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
-    acts_before_it_looks_ = !entry.expected.empty() && ActsOutside(closed.graph);
+    acts_before_it_looks_ = !entry.expects.outputs.empty() && ActsOutside(closed.graph);
     RefutePinned(capture);
     if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) refuted_ = no_unbacked_ = true;
     if (acts_before_it_looks_ || refuted_) return;
-    entry.raising = settings_.raising;
-    entry.deferred = capture.symbols().Deferred(capture.values().definitions());
-    entry.unbacked = settings_.unbacked;
+    entry.expects.raising = settings_.raising;
+    entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
+    entry.expects.unbacked = settings_.unbacked;
     result_.nodes = NodeCountOf(closed.graph);
     const bool for_python = static_cast<bool>(settings_.fx_backend);
     // Torch's state is set by the entry itself.
