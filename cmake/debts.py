@@ -16,7 +16,6 @@ CLASSES = {
     "symbolic/tracing/recorder.h: Recorder": (58, 35),
     "symbolic/tracing/tracer.h: Tracer": (54, 1),
     # References to what they call; a bundle of journals would take most.
-    "symbolic/capture/attempt.cpp: Driver": (25, 29),
     "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
     "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (16, 22),
     "symbolic/capture/journals/break_controller.h: BreakController": (37, 21),
