@@ -18,7 +18,6 @@ CLASSES = {
     # References to what they call; a bundle of journals would take most.
     "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
     "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (16, 22),
-    "symbolic/capture/journals/break_controller.h: BreakController": (37, 21),
 }
 
 # How many switches of a file over an enumeration have a `default` that is not loud (enum_switches.py). Those over
