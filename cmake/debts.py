@@ -15,9 +15,6 @@ CLASSES = {
     "symbolic/tracing/size_node.h: SizeNode": (64, 3),
     "symbolic/tracing/recorder.h: Recorder": (58, 35),
     "symbolic/tracing/tracer.h: Tracer": (54, 1),
-    # References to what they call; a bundle of journals would take most.
-    "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
-    "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (16, 22),
 }
 
 # How many switches of a file over an enumeration have a `default` that is not loud (enum_switches.py). Those over
