@@ -5,6 +5,7 @@
 
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/capture.h"
+#include "symbolic/capture/native_items.h"
 
 namespace framefuse {
 namespace {

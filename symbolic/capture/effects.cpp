@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/coverage.h"
+#include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/lru_cache.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
