@@ -15,14 +15,6 @@ CLASSES = {
     "symbolic/tracing/size_node.h: SizeNode": (64, 3),
     "symbolic/tracing/recorder.h: Recorder": (58, 35),
     "symbolic/tracing/tracer.h: Tracer": (54, 1),
-    # References to what they call; a bundle of journals would take most.
-    "symbolic/capture/attempt.cpp: Driver": (25, 29),
-    "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
-    "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (16, 22),
-    "backends/fusion/group_writer.h: GroupWriter": (37, 26),
-    # What an entry holds: made in one place, read in another.
-    "symbolic/capture/compiled_entry.h: CompiledEntry": (4, 23),
-    "symbolic/capture/journals/break_controller.h: BreakController": (37, 21),
 }
 
 # How many switches of a file over an enumeration have a `default` that is not loud (enum_switches.py). Those over
@@ -46,13 +38,10 @@ DEFAULTS = {
     "guards/program_builder.cpp": 1,  # what is not named is checked always, which is right
     "guards/read.cpp": 3,
     "symbolic/capture/annotations.cpp": 1,
-    "symbolic/capture/call_rules.cpp": 1,
-    "symbolic/capture/capture_trace.cpp": 1,
     "symbolic/capture/journals/native_arguments.cpp": 1,
-    "symbolic/capture/journals/object_table.cpp": 1,
     "symbolic/evaluator/call_result.cpp": 1,
     "symbolic/evaluator/handlers_calls.cpp": 1,
-    "symbolic/tracing/sizes.cpp": 3,
+    "symbolic/tracing/sizes.cpp": 2,
 }
 
 # How often files outside of the registry name operators (operator_names.py).

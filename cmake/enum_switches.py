@@ -3,7 +3,7 @@ the compiler (-Wswitch) speaks of one that a switch without `default` leaves out
 
 It reads brackets and no grammar. Invariant: an enumerator of ours is a label `k…`, with or without its enumeration's name;
 other libraries' enumerations, which grow without us, numbers and characters may have a `default`, and
-so may a switch whose `default` begins with FF_CHECK(false) or Fail(…): it is not silent.
+so may a switch whose `default` begins with FF_CHECK(false), TORCH_CHECK(false, …) or Fail(…): it is not silent.
 """
 
 import re
@@ -12,7 +12,7 @@ import function_lengths
 
 _SWITCH = re.compile(r"\bswitch\s*\(")
 _OWN = re.compile(r"\bcase\s+(?!c10::|at::|torch::)(?:\w+::)*k[A-Z]\w*\s*:")
-_DEFAULT = re.compile(r"\bdefault\s*:(?!:|\s*FF_CHECK\(false\)|\s*Fail\()")
+_DEFAULT = re.compile(r"\bdefault\s*:(?!:|\s*(?:FF|TORCH)_CHECK\(false\b|\s*Fail\()")
 
 
 def _past(text, at, opening, closing):

@@ -100,13 +100,7 @@ class GroupWriter {
     k.kernel.skeleton = skeleton;
     k_ = &k;
     builder_.emplace(&k.kernel);
-    buffer_of_.clear();
-    memo_.clear();
-    row_memo_.clear();
-    found_.clear();
-    scratch_.clear();
-    param_of_.clear();
-    turned_bytes_ = 0;
+    known_ = KnownInKernel();
   }
 
   static Inner InnerOf(const Dim& stride) {
@@ -116,7 +110,7 @@ class GroupWriter {
 
   // Kernel buffer of an operand, with strides along the axes of this kernel.
   int BufferOf(GraphValue v) {
-    if (const auto it = buffer_of_.find(v); it != buffer_of_.end()) return it->second;
+    if (const auto it = known_.buffers.find(v); it != known_.buffers.end()) return it->second;
     const std::size_t o = OperandIndex(v);
     KernelBuffer b;
     b.value = v;
@@ -126,15 +120,15 @@ class GroupWriter {
     Inner inner = InnerOf(b.inner);
     const bool across = k_->kernel.skeleton == Skeleton::kTransposed && b.outer.back() == Dim(1);
     if (inner == Inner::kStrided && across && HasRoomToTurn(Storage(v))) inner = Inner::kTransposed;
-    return buffer_of_[v] = AddBuffer(std::move(b), Storage(v), it_.operands[o].written, inner);
+    return known_.buffers[v] = AddBuffer(std::move(b), Storage(v), it_.operands[o].written, inner);
   }
 
   // What finds no room is read as it lies.
   bool HasRoomToTurn(kernel_ir::DType type) {
     constexpr std::int64_t kElements = 64 * 66;
-    const std::int64_t with_it = turned_bytes_ + kElements * kernel_ir::ElementSize(type);
+    const std::int64_t with_it = known_.turned_bytes + kElements * kernel_ir::ElementSize(type);
     if (splits_.turned_bytes > 0 && with_it > splits_.turned_bytes) return false;
-    turned_bytes_ = with_it;
+    known_.turned_bytes = with_it;
     return true;
   }
 
@@ -149,7 +143,7 @@ class GroupWriter {
     const Dim d = arg.dims[0];
     const bool is_float = g_.exprs.TypeOf(d) == ir::NumberType::kFloat;
     const Type type = is_float ? Type::kF64 : Type::kI64;
-    const auto [it, added] = param_of_.try_emplace(d.expr, 0);
+    const auto [it, added] = known_.params.try_emplace(d.expr, 0);
     if (added) {
       it->second = builder_->AddParam(type);
       k_->params.push_back(d);
@@ -160,24 +154,25 @@ class GroupWriter {
   // --- values
 
   KernelValue Emit(GraphValue v) {
-    if (const auto it = memo_.find(v); it != memo_.end()) return it->second;
-    if (const auto it = row_memo_.find(v); it != row_memo_.end()) return it->second;
+    if (const auto it = known_.in_block.find(v); it != known_.in_block.end()) return it->second;
+    if (const auto it = known_.in_row.find(v); it != known_.in_row.end()) return it->second;
     KernelValue result;
     const auto made = made_by_.find(v);
-    if (const auto found = found_.find(v); found != found_.end()) {
+    if (const auto found = known_.found.find(v); found != known_.found.end()) {
       result = builder_->Cast(Type::kI64, found->second);
     } else if (made == made_by_.end()) {
       result = builder_->Load(BufferOf(v));
-    } else if (const auto s = scratch_.find(v); s != scratch_.end()) {
+    } else if (const auto s = known_.scratch.find(v); s != known_.scratch.end()) {
       result = builder_->Emit(Op::kScratchLoad, ComputeType(Storage(v)), {}, s->second);
     } else {
       result = EmitNode(node(made->second));
-      if (keep_.contains(v) && in_loop_) {
-        scratch_[v] = builder_->AddScratch();
-        builder_->Emit(Op::kScratchStore, builder_->TypeOf(result), {result}, scratch_[v]);
+      if (keep_.contains(v) && block_.in_loop) {
+        known_.scratch[v] = builder_->AddScratch();
+        builder_->Emit(Op::kScratchStore, builder_->TypeOf(result), {result}, known_.scratch[v]);
       }
     }
-    (IsRowLevel(v) && k_->kernel.skeleton == Skeleton::kRow && !in_loop_ ? row_memo_ : memo_)[v] = result;
+    (IsRowLevel(v) && k_->kernel.skeleton == Skeleton::kRow && !block_.in_loop ? known_.in_row : known_.in_block)[v] =
+        result;
     return result;
   }
 
@@ -280,7 +275,7 @@ class GroupWriter {
     const bool index = IsIndex(n);
     const Type type = ComputeType(Storage(index ? in : node(n).outputs[0]));
     const KernelValue of = index ? Compared(in) : builder_->Cast(type, Read(in));
-    const auto [made, added] = reduced_.try_emplace({FormOf(n).op, type, of}, 0);
+    const auto [made, added] = block_.reduced.try_emplace({FormOf(n).op, type, of}, 0);
     if (added) made->second = builder_->Emit(FormOf(n).op, type, {of});
     return made->second;
   }
@@ -294,7 +289,7 @@ class GroupWriter {
   // Where the first extreme is among the reduced points of this loop, which an earlier one has found. A NaN is one.
   KernelValue EmitIndex(NodeIndex n, KernelValue extreme) {
     const KernelValue x = Compared(node(n).args[0].value);
-    const auto [made, added] = reduced_.try_emplace({FormOf(n).op, Type::kPred, x}, 0);
+    const auto [made, added] = block_.reduced.try_emplace({FormOf(n).op, Type::kPred, x}, 0);
     if (!added) return made->second;
     KernelValue hit = builder_->Compare(Op::kEq, x, extreme);
     if (kernel_ir::IsFloat(builder_->TypeOf(x)))
@@ -305,11 +300,11 @@ class GroupWriter {
 
   // The number of the reduced point.
   KernelValue Place() {
-    if (place_ == kernel_ir::kNoValue) {
+    if (block_.place == kernel_ir::kNoValue) {
       const bool column = k_->kernel.skeleton == Skeleton::kColumn;
-      place_ = builder_->Emit(column ? Op::kRowIota : Op::kIota, IndexType(), {});
+      block_.place = builder_->Emit(column ? Op::kRowIota : Op::kIota, IndexType(), {});
     }
-    return place_;
+    return block_.place;
   }
 
   Type IndexType() const {
@@ -324,13 +319,26 @@ class GroupWriter {
 
   void Begin(BlockKind kind) {
     builder_->Begin(kind);
-    memo_.clear();
-    reduced_.clear();
-    place_ = kernel_ir::kNoValue;
-    in_loop_ = kind == BlockKind::kLoop;
+    known_.in_block.clear();
+    block_ = KnownInBlock();
+    block_.in_loop = kind == BlockKind::kLoop;
   }
 
   void Store(GraphValue v) { builder_->Store(BufferOf(v), Emit(v)); }
+
+  // What the kernel that is being written has by now.
+  struct KnownInKernel {
+    std::map<GraphValue, int> buffers, scratch;
+    std::map<ir::ExprId, int> params;
+    std::map<GraphValue, KernelValue> in_block, in_row;
+    std::map<GraphValue, KernelValue> found;  // indices, in the type that they are found in
+    std::int64_t turned_bytes = 0;
+  };
+  struct KnownInBlock {
+    bool in_loop = false;
+    std::map<std::tuple<Op, Type, KernelValue>, KernelValue> reduced;  // indices as of kPred
+    KernelValue place = kernel_ir::kNoValue;
+  };
 
   Graph& g_;
   const Group& group_;
@@ -348,13 +356,8 @@ class GroupWriter {
   std::vector<const Axis*> outer_;
   const Axis* segment_ = nullptr;
   const Axis* inner_ = nullptr;
-  bool in_loop_ = false;
-  std::int64_t turned_bytes_ = 0;
-  std::map<GraphValue, int> buffer_of_, scratch_;
-  std::map<GraphValue, KernelValue> memo_, row_memo_, found_;  // found_: indices, in the type that they are found in
-  std::map<std::tuple<Op, Type, KernelValue>, KernelValue> reduced_;  // in this block; indices as of kPred
-  KernelValue place_ = kernel_ir::kNoValue;                           // of this block
-  std::map<ir::ExprId, int> param_of_;
+  KnownInKernel known_;
+  KnownInBlock block_;
   std::set<GraphValue> keep_;
 };
 

@@ -105,7 +105,7 @@ class Lowering : private ReductionWriter {
     if (!row_nodes.empty() || !row_stores.empty() || !picks.empty()) {
       Begin(BlockKind::kOnce);
       for (NodeIndex n : row_nodes) Emit(node(n).outputs[0]);
-      for (NodeIndex n : picks) row_memo_[node(n).outputs[0]] = EmitPick(n);
+      for (NodeIndex n : picks) known_.in_row[node(n).outputs[0]] = EmitPick(n);
       for (GraphValue v : row_stores) Store(v);
     }
     if (stores.empty() && reductions.empty() && indices.empty()) return;
@@ -118,10 +118,10 @@ class Lowering : private ReductionWriter {
       if (IsIndex(n)) {
         extreme_[n] = k;
       } else {
-        row_memo_[node(n).outputs[0]] = k;
+        known_.in_row[node(n).outputs[0]] = k;
       }
     }
-    for (const auto& [n, k] : places) found_[node(n).outputs[0]] = k;
+    for (const auto& [n, k] : places) known_.found[node(n).outputs[0]] = k;
   }
 
   // What loops compute: for what is stored and for sums. A pick computes its one element for itself.

@@ -215,9 +215,9 @@ class ReductionWriter : protected GroupWriter {
     for (NodeIndex n : nodes) {
       const GraphValue v = node(n).outputs[0];
       if (pass == Pass::kIndices) {
-        found_[v] = combined_.at(n);
+        known_.found[v] = combined_.at(n);
       } else if (!IsIndex(n)) {
-        row_memo_[v] = combined_.at(n);
+        known_.in_row[v] = combined_.at(n);
       }
     }
   }

@@ -73,10 +73,10 @@ class CompiledTarget final : public CallTarget {
       const BorrowedRefOf<PyFunctionObject> function(reinterpret_cast<PyFunctionObject*>(callable_.get()));
       BoundArguments bound;
       if (BindSimple(function, args, nargsf, kwnames, &bound)) {
-        FrameRunner::Fast fast = runner_.TryWithoutFrame(bound.View(function));
-        if (fast.hit) {
+        Hit found = runner_.TryWithoutFrame(bound.View(function));
+        if (found.hit) {
           DeliverLogs();
-          return std::move(fast.result);
+          return std::move(found.result);
         }
       }
     }

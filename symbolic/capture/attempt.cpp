@@ -8,12 +8,12 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "guards/leaf/tensor.h"
-#include "symbolic/capture/attempt_found.h"
 #include "symbolic/capture/capture_log.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/executable.h"
 #include "symbolic/capture/plan_inputs.h"
 #include "symbolic/capture/quiet.h"
+#include "symbolic/capture/run_plan.h"
 #include "symbolic/capture/sharded_values.h"
 
 namespace framefuse {
@@ -24,7 +24,7 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 class Driver {
  public:
   Driver(PyThreadState* thread, frame_ops::Frame* frame, const AttemptSettings& settings)
-      : thread_(thread), frame_(frame), settings_(settings) {}
+      : thread_(thread), frame_(frame), settings_(settings), plan_(settings) {}
 
   AttemptResult Run() {
     const double start = Now();
@@ -45,7 +45,6 @@ class Driver {
 
  private:
   static constexpr int kMaxAttempts = 40;
-  static constexpr const char* kMayRaise = "it may raise, and an input with a history was written before it";
 
   enum class Next : std::uint8_t { kAgain, kEnd };
 
@@ -58,29 +57,25 @@ class Driver {
   std::optional<Next> ForOtherSettings(const AttemptFound& found) {
     if (std::exchange(world_changed_, false)) return FromTheBeginning();
     if (found.needs_static_sizes || fx_graph_.needs_static_sizes) {
-      static_sizes_ = no_unbacked_ = true;
+      plan_.TakeStaticSizes();
       return FromTheBeginning();
     }
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
-      return Refuse(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
+      return plan_.EndBefore(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
     }
     if (std::exchange(acts_before_it_looks_, false)) {
-      looks_at_end_ = false;
+      plan_.ExpectNoBranch();
       return FromTheBeginning();
     }
     if (found.needs_frames) {
-      all_frames_ = true;
+      plan_.EvaluateAllFrames();
       return Next::kAgain;
     }
     if (std::exchange(refuted_, false)) return FromTheBeginning();
-    if (found.warned && !std::exchange(hears_due_warnings_, true)) return FromTheBeginning();
-    const auto is_leaf = [&](const auto& code) { return code.get() == found.leaf.get(); };
-    if (found.leaf && !absl::c_any_of(inlined_, is_leaf)) {
-      inlined_.push_back(found.leaf);
-      return FromTheBeginning();
-    }
+    if (found.warned && plan_.HearDueWarnings()) return FromTheBeginning();
+    if (found.leaf && plan_.Inline(found.leaf)) return FromTheBeginning();
     if (found.left_modes && !settings_.fullgraph) {
-      breaks_at_modes_ = true;
+      plan_.BreakAtModes();
       return FromTheBeginning();
     }
     return std::nullopt;
@@ -88,64 +83,43 @@ class Driver {
 
   // Without an entry: perhaps there is one that breaks where a value is read.
   bool EndedForUnbacked() const {
-    return used_unbacked_ && !no_unbacked_ && result_.entry == nullptr && result_.error.ok();
+    return used_unbacked_ && plan_.takes_unbacked() && result_.entry == nullptr && result_.error.ok();
   }
   Next WithoutUnbacked() {
-    no_unbacked_ = true;
-    scanned_ = static_sizes_ = refuted_ = result_.nothing_to_do = false;
+    plan_.StartOverWithoutUnbacked();
+    refuted_ = result_.nothing_to_do = false;
     result_.raised.reset();
     result_.unconfirmed_error.reset();
     result_.broke_at.reset();
-    return FromTheBeginning();
-  }
-  Next FromTheBeginning() {
-    stop_.reset();
-    fallbacks_.clear();
     return Next::kAgain;
   }
-
-  // Whether it is symbolic sizes that broke the graph is seen from an attempt without any. Nothing: it is not.
-  std::optional<Next> WithoutSymbols(const AttemptFound& found) {
-    if (found.symbolic && !broke_with_symbols_) {
-      broke_with_symbols_ = found.broke->position;
-      static_sizes_ = true;
-      FF_LOG(kDynamic) << "with symbolic sizes it breaks, and is tried without any: " << found.broke->reason.Text();
-      return FromTheBeginning();
-    }
-    const bool same = broke_with_symbols_ && static_sizes_ && !stop_ &&
-                      found.broke->position.executed == broke_with_symbols_->executed;
-    if (same) static_sizes_ = false;
-    return std::nullopt;
+  Next FromTheBeginning() {
+    plan_.BeginAnew();
+    return Next::kAgain;
   }
 
   // The graph is to end elsewhere: before a break, or earlier than the stop that could not be closed.
   Next ForAnotherStop(const AttemptFound& found) {
     if (found.broke) {
-      if (const std::optional<Next> next = WithoutSymbols(found)) return *next;
+      if (plan_.TryWithoutSymbols(found)) return FromTheBeginning();
       reason_ = found.broke->reason;
       // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
       if (settings_.fullgraph || reason_->kind == GraphBreakKind::kInterrupted) {
         result_.broke_at = reason_;
         return Next::kEnd;
       }
-      stop_ = found.broke->position;
-      fallbacks_ = found.broke->outer_positions;
+      plan_.StopAt(*found.broke);
       return Next::kAgain;
     }
     if (found.mismatch || !IsGraphBreak(close_status_)) return Next::kEnd;
     // No recipe at the stop: each enclosing frame's call, then the last place where all was rebuildable.
-    if (!fallbacks_.empty()) {
-      stop_ = fallbacks_.front();
-      fallbacks_.erase(fallbacks_.begin());
-      return Next::kAgain;
-    }
-    if (scanned_) return Next::kEnd;
-    scanned_ = true;
+    if (plan_.StopFurtherOut()) return Next::kAgain;
+    if (!plan_.Scan()) return Next::kEnd;
     ++result_.attempts;
     const AttemptFound scan = Once(/*scan=*/true);
     if (scan.broke) reason_ = scan.broke->reason;
     if (!scan.last_rebuildable) return Next::kEnd;
-    stop_ = scan.last_rebuildable;
+    plan_.StopAt(*scan.last_rebuildable);
     return Next::kAgain;
   }
 
@@ -181,38 +155,17 @@ class Driver {
     return MakeGraphBreak(GraphBreakKind::kGlobalTorchState, "a torch function mode that stays on");
   }
 
-  CaptureOptions Options() const {
-    CaptureOptions options;
-    options.fx = static_cast<bool>(settings_.fx_backend);
-    options.tell_libraries = settings_.tell_libraries;
-    options.breaks_at_modes = breaks_at_modes_;
-    options.inlined = inlined_;
-    options.warning = settings_.raising.get();
-    options.values = settings_.values.get();
-    if (!options.fx) options.raising = settings_.raising.get();
-    options.looks_at_end = looks_at_end_;
-    if (!static_sizes_) options.sizes = settings_.sizes.get();
-    const bool dynamic = settings_.sizes->mode() != DynamicMode::kNever;
-    if (!options.fx && !no_unbacked_ && dynamic) options.unbacked = settings_.unbacked.get();
-    if (!stop_) options.break_at = config().break_at;
-    // A forced break is wanted before every instruction there is.
-    options.all_frames = all_frames_ || config().break_at >= 0;
-    if (!stop_) options.refused_node = refused_node_;
-    if (ends_before_error_) options.why_refused = kMayRaise;
-    return options;
-  }
-
   AttemptFound Once(bool scan) {
     AttemptFound found;
     PrepareForSharded();
     modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
-    const CaptureOptions options = Options();
+    const CaptureOptions options = plan_.Options();
     Quiet quiet;
     Capture capture(thread_, frame_, options);
     Listener listener(*this, capture);
     capture.breaks().set_listener(&listener);
-    if (hears_due_warnings_) capture.tracer().HearDueWarnings();
-    if (stop_) capture.breaks().StopAt(*stop_);
+    if (plan_.hears_due_warnings()) capture.tracer().HearDueWarnings();
+    if (plan_.stop()) capture.breaks().StopAt(*plan_.stop());
     if (scan) capture.breaks().TrackRebuildable();
     HookScope hook(HookMode::kCapture, &capture.frame_handler());
     tracing::Tracer::Scope tracing(capture.tracer());
@@ -262,6 +215,11 @@ class Driver {
     capture.breaks().Unwind();
     PyErr_Clear();
     return found;
+  }
+
+  void TakeNoUnbacked() {
+    plan_.TakeNoUnbacked();
+    refuted_ = true;
   }
 
   // A graph that computes a number serves no other call if the number is looked at.
@@ -342,7 +300,7 @@ class Driver {
     } else if (!absl::IsUnimplemented(executable.status())) {
       Fail(executable.status());
     } else if (!capture.values().definitions().empty()) {
-      refuted_ = no_unbacked_ = true;
+      TakeNoUnbacked();
     } else {
       close_status_ = MakeGraphBreak(GraphBreakKind::kTensorMutation, executable.status().message().data());
     }
@@ -356,13 +314,13 @@ class Driver {
     if (!capture.writes().noted_classes().empty()) return LeaveSlotNames(capture);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
-    acts_before_it_looks_ = !entry.expected.empty() && ActsOutside(closed.graph);
+    acts_before_it_looks_ = !entry.expects.outputs.empty() && ActsOutside(closed.graph);
     RefutePinned(capture);
-    if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) refuted_ = no_unbacked_ = true;
+    if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) TakeNoUnbacked();
     if (acts_before_it_looks_ || refuted_) return;
-    entry.raising = settings_.raising;
-    entry.deferred = capture.symbols().Deferred(capture.values().definitions());
-    entry.unbacked = settings_.unbacked;
+    entry.expects.raising = settings_.raising;
+    entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
+    entry.expects.unbacked = settings_.unbacked;
     result_.nodes = NodeCountOf(closed.graph);
     const bool for_python = static_cast<bool>(settings_.fx_backend);
     // Torch's state is set by the entry itself.
@@ -418,16 +376,10 @@ class Driver {
     if (!settings_.fullgraph) {
       fx_graph_ = FxGraph();
       fx_graph_.refused_node = raises;
-      ends_before_error_ = true;
+      plan_.EndBeforeError();
       return false;
     }
     return true;
-  }
-
-  // The graph ends before `node`, or before the one before it where that was tried. False: there is none.
-  bool Refuse(int node) {
-    refused_node_ = refused_node_ < 0 ? node : std::min(node, refused_node_ - 1);
-    return refused_node_ >= 0;
   }
 
   void CompileByPython() {
@@ -462,21 +414,9 @@ class Driver {
   const TorchState start_ = TorchState::Current();
   const Ref handled_ = frame_ops::HandledException(thread_);
   AttemptResult result_;
-  std::optional<CapturePosition> stop_;
-  std::vector<RefOf<PyCodeObject>> inlined_;  // torch's functions that looked at a value as one call
-  std::vector<CapturePosition> fallbacks_;    // where to stop if that cannot be closed
-  bool scanned_ = false;                      // for the last instruction where all could be rebuilt
-  bool all_frames_ = false;
-  bool breaks_at_modes_ = false;
-  std::optional<CapturePosition> broke_with_symbols_;
-  bool static_sizes_ = false;  // symbolic ones met what takes none
-  bool no_unbacked_ = false;   // so did those that the graph computes
-  bool used_unbacked_ = false;
-  bool hears_due_warnings_ = false;
-  bool refuted_ = false;  // that they can be symbols, for some
-  int refused_node_ = -1;
-  bool ends_before_error_ = false;
-  bool looks_at_end_ = true;           // whether branches go the way that raises
+  RunPlan plan_;
+  bool used_unbacked_ = false;         // values that the graph computes, as symbols
+  bool refuted_ = false;               // that they can be symbols, for some
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
   Py_ssize_t modules_before_ = 0;
   bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again

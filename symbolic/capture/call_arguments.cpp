@@ -1,8 +1,8 @@
 #include "symbolic/capture/call_arguments.h"
 
 #include "guards/read.h"
+#include "symbolic/capture/leaf_types.h"
 #include "symbolic/capture/tensor_types.h"
-#include "symbolic/capture/tracked.h"
 
 namespace framefuse {
 

@@ -330,9 +330,20 @@ bool IsAsKnown(KnownFunction which, PyCodeObject* code) {
                            {"torch", "_C", "_get_tracing_state", "_slow_forward", "forward", "_backward_hooks",
                             "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks", "_global_backward_pre_hooks",
                             "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks", "set"});
-    default:
+    case KnownFunction::kNone:
+    case KnownFunction::kGrad:
+    case KnownFunction::kEngine:
+    case KnownFunction::kHiddenFromDynamo:
+    case KnownFunction::kDeepCopy:
+    case KnownFunction::kDispatch:
+    case KnownFunction::kMakesClass:
+    case KnownFunction::kProcessesClass:
+    case KnownFunction::kRepr:
+    case KnownFunction::kCheck:
+    case KnownFunction::kTransform:
       return true;
   }
+  return true;
 }
 
 }  // namespace

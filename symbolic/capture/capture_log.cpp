@@ -8,7 +8,7 @@
 #include "common/logging.h"
 #include "common/trace.h"
 #include "guards/text.h"
-#include "symbolic/capture/capture_trace.h"
+#include "symbolic/capture/call_trace.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/trace_text.h"
 #include "symbolic/capture/user_stack.h"

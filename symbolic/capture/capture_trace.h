@@ -8,14 +8,9 @@
 
 #include "symbolic/capture/attempt.h"
 #include "symbolic/capture/eager_fallback.h"
-#include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/user_stack.h"
 
 namespace framefuse {
-
-// The torch-level calls of an entry, with their places, as a list in JSON: known only while the capture is alive.
-std::string TraceCalls(const FxJournal& journal, const tracing::TracedGraph& graph);
-std::string CallText(const FxNode& call);
 
 // One compilation, as far as it came.
 struct TracedCompile {

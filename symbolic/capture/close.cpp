@@ -7,6 +7,8 @@
 #include "frame_eval/bytecode/decode.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/collect_effects.h"
+#include "symbolic/capture/recipe_builder.h"
 #include "symbolic/capture/user_stack.h"
 #include "symbolic/capture/written_numbers.h"
 
@@ -193,14 +195,14 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   if (!effects.ok()) return effects.status();
   entry->effects = *std::move(effects);
   entry->written_numbers = WrittenNumbers(capture);
-  entry->warnings = capture.writes().warnings();
-  entry->read = capture.reads().sources().size();
+  entry->expects.warnings = capture.writes().warnings();
+  entry->expects.read = capture.reads().sources().size();
   absl::StatusOr<RecipeId> handled = EndException(capture, recipes);
   if (!handled.ok()) return handled.status();
   entry->end_exception = *handled;
   for (const ExpectedTruths::Expected& e : capture.expected().all()) {
-    entry->expected.push_back(e.how);
-    entry->expected.back().output = recipes.OutputOf(e.tensor);
+    entry->expects.outputs.push_back(e.how);
+    entry->expects.outputs.back().output = recipes.OutputOf(e.tensor);
   }
   Closed closed;
   std::vector<BorrowedRef> outputs;

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "frame_eval/bytecode/lines.h"
 #include "frame_eval/versions/frame_ops.h"
-#include "symbolic/capture/call_rules.h"
 
 namespace framefuse {
 
@@ -91,14 +90,6 @@ std::string SourceText(const std::string& file) {
 
 std::string SourceLine(PyCodeObject* code, int line) {
   return std::string(absl::StripAsciiWhitespace(RawSourceLine(code, line)));
-}
-
-PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code) {
-  if (!callable || !PyMethod_Check(callable.get()) || !IsTorchCode(code)) return code;
-  static PyObject* const name = PyUnicode_InternFromString("forward");
-  const BorrowedRef forward = frame_ops::TypeLookup(Py_TYPE(PyMethod_GET_SELF(callable.get())), name);
-  if (!forward || !PyFunction_Check(forward.get())) return code;
-  return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get()));
 }
 
 std::string_view NameOfCallable(PyObject* callable) {

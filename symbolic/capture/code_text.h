@@ -20,10 +20,6 @@ std::string SourceLine(PyCodeObject* code, int line);  // stripped; through line
 std::string RawSourceLine(PyCodeObject* code, int line);
 std::string SourceText(const std::string& file);  // the whole
 
-// What a message about a compiled object's `code` names: the class's forward where it is torch's own, which calls a
-// module. Borrowed.
-PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code);
-
 std::string Utf8(PyObject* text);                     // of a str; empty otherwise
 std::string_view NameOfCallable(PyObject* callable);  // without module and class; "" where it has none
 std::string DescribeCallable(PyObject* callable);     // module.qualname or the type's name; no user code

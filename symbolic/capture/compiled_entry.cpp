@@ -4,16 +4,13 @@
 
 #include <memory>
 
-#include "absl/algorithm/container.h"
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/coverage.h"
 #include "frame_eval/versions/frame_ops.h"
-#include "symbolic/capture/count_outcomes.h"
 #include "symbolic/capture/raised.h"
-#include "symbolic/capture/sharded_values.h"
 
 namespace framefuse {
 namespace {
@@ -28,33 +25,16 @@ ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRegion(CompileId id
 }  // namespace
 
 std::string CompiledEntry::Explain(const FrameView& frame) const {
-  for (const ExpectedOutput& e : expected) {
-    if (raising->IsRefuted(e.code, e.instruction)) {
-      return absl::StrCat("the branch at ", e.place, " was expected not to raise");
-    }
-  }
-  for (const DeferredFact& d : deferred) {
-    if (unbacked->IsRefuted(d.code, d.instruction)) return absl::StrCat(d.text, " did not hold");
-  }
-  for (const DeferredWarning& w : warnings) {
-    if (raising->IsRefuted(w.code, w.instruction)) return absl::StrCat("the warning at ", w.place, " was heard");
-  }
-  return guards->Explain(frame);
-}
-
-bool CompiledEntry::IsRefuted() const {
-  if (absl::c_any_of(expected, [&](const auto& e) { return raising->IsRefuted(e.code, e.instruction); })) return true;
-  if (absl::c_any_of(warnings, [&](const auto& w) { return raising->IsRefuted(w.code, w.instruction); })) return true;
-  if (deferred.empty() || !unbacked->any_refuted()) return false;
-  return absl::c_any_of(deferred, [&](const auto& d) { return unbacked->IsRefuted(d.code, d.instruction); });
+  std::string refutation = expects.Refutation();
+  return refutation.empty() ? guards->Explain(frame) : refutation;
 }
 
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
                                           Failure* failure) const {
   const RunScope scope(use.get());
-  if (ABSL_PREDICT_FALSE(!warnings.empty())) {
-    if (const auto heard = FirstThatIsHeard(warnings, absl::MakeConstSpan(sources.objects, read))) {
-      *failure = {warnings[*heard].place, -1, -1, static_cast<int>(*heard)};
+  if (ABSL_PREDICT_FALSE(!expects.warnings.empty())) {
+    if (const auto heard = FirstThatIsHeard(expects.warnings, absl::MakeConstSpan(sources.objects, expects.read))) {
+      *failure = {expects.warnings[*heard].place, -1, -1, static_cast<int>(*heard)};
       return Outcome::kOtherWay;
     }
   }
@@ -80,11 +60,11 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     if (!executable->Run(arguments, absl::MakeSpan(symbols), &tensors, &report)) {
       if (CountsKinds()) CountEffects(effects, false);
       if (report.otherwise >= 0) {
-        *failure = {expected[static_cast<std::size_t>(report.otherwise)].place, report.otherwise};
+        *failure = {expects.outputs[static_cast<std::size_t>(report.otherwise)].place, report.otherwise};
         return Outcome::kOtherWay;
       }
       if (report.deferred >= 0) {
-        *failure = {deferred[static_cast<std::size_t>(report.deferred)].text, -1, report.deferred};
+        *failure = {expects.deferred[static_cast<std::size_t>(report.deferred)].text, -1, report.deferred};
         return Outcome::kOtherWay;
       }
       if (!report.before_writes) return Outcome::kRaised;

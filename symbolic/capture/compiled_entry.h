@@ -15,15 +15,14 @@
 #include "common/compile_id.h"
 #include "frame_eval/entry.h"
 #include "guards/guard.h"
-#include "symbolic/capture/deferred_warnings.h"
 #include "symbolic/capture/effects.h"
 #include "symbolic/capture/entry_sizes.h"
 #include "symbolic/capture/entry_use.h"
+#include "symbolic/capture/expectations.h"
 #include "symbolic/capture/graph_break.h"
-#include "symbolic/capture/raising_branches.h"
 #include "symbolic/capture/recipe.h"
+#include "symbolic/capture/sharded_argument.h"
 #include "symbolic/capture/torch_state.h"
-#include "symbolic/capture/unbacked_places.h"
 #include "symbolic/evaluator/activation.h"
 
 namespace framefuse {
@@ -67,25 +66,17 @@ struct ResumePoint {
   GraphBreakReason reason;
 };
 
-// A DTensor whose local tensor is an input.
-struct ShardedArgument {
-  std::size_t input = 0;
-  Ref entrance;  // framefuse._sharded.Entrance
-};
-
 class CompiledEntry final : public Entry {
  public:
-  bool IsDead() const override { return guards->IsDead() || IsRefuted(); }
-  // Of what it expects: an error was raised, and handled.
-  bool IsRefuted() const;
+  bool IsDead() const override { return guards->IsDead() || expects.IsRefuted(); }
   std::string Explain(const FrameView& frame) const override;
 
   enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kOtherWay, kRaised };
   struct Failure {
     std::string text;
-    int expected = -1;  // kOtherWay: which of `expected`, or
-    int deferred = -1;  // which of `deferred`, or
-    int warning = -1;   // which of `warnings`
+    int expected = -1;  // kOtherWay: which of `expects.outputs`, or
+    int deferred = -1;  // which of `expects.deferred`, or
+    int warning = -1;   // which of `expects.warnings`
   };
   // After guards->Check filled `sources`. kReturned: *result. kResume: *registers feeds the resume point.
   // kRunNatively: the plan failed before any visible write; the frame runs as Python (exact error, effects once), and
@@ -97,12 +88,7 @@ class CompiledEntry final : public Entry {
   std::vector<ShardedArgument> sharded;
   std::shared_ptr<TensorWork> executable;   // null: no tensor work
   std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
-  std::vector<ExpectedOutput> expected;
-  std::shared_ptr<const RaisingBranches> raising;
-  std::vector<DeferredFact> deferred;
-  std::vector<DeferredWarning> warnings;  // said by its effects
-  std::size_t read = 0;                   // how many sources the program reads; with `warnings`
-  std::shared_ptr<const UnbackedPlaces> unbacked;
+  Expectations expects;
   RecipeProgram recipes;
   std::vector<Effect> effects;
   std::optional<TorchState> end_state;  // set if the frame changes it

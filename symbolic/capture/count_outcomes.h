@@ -4,16 +4,13 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_COUNT_OUTCOMES_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_COUNT_OUTCOMES_H_
 
-#include "absl/types/span.h"
 #include "common/coverage.h"
 #include "symbolic/capture/call_rules.h"
-#include "symbolic/capture/effects.h"
 #include "symbolic/evaluator/activation.h"
 
 namespace framefuse {
 
 void CountRule(const CallRule& rule, bool taken);
-void CountEffects(absl::Span<const Effect> effects, bool applied);
 
 // For the time of a call by a rule.
 class RuleCount {

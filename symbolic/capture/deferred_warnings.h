@@ -10,12 +10,8 @@
 
 #include "absl/types/span.h"
 #include "frame_eval/ref.h"
-#include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
-
-class FrameStack;
-class ReadJournal;
 
 struct DeferredWarning {
   Ref text, category, path, line, module;
@@ -29,10 +25,6 @@ struct DeferredWarning {
 // What says a warning: (text, category, path, line, module).
 void SetWarningFunction(BorrowedRef function);
 BorrowedRef WarningFunction();
-
-// Of a frame of warnings._showwarnmsg that is about to start. Nothing: it cannot be said later.
-std::optional<DeferredWarning> TakeWarning(PyThreadState* thread, frame_ops::Frame* show, const FrameStack& frames,
-                                           ReadJournal& reads);
 
 // The first that is not to be said behind the graph; `read`: objects that the entry's program reads.
 std::optional<std::size_t> FirstThatIsHeard(absl::Span<const DeferredWarning> warnings,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "frame_eval/ref.h"
 #include "symbolic/capture/recipe.h"
 
@@ -41,11 +41,11 @@ struct Effect {
   Ref name;
 };
 
-// The effects of all overlays and replaced shadows, in order of first load; a graph break if one has no recipe.
-absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes);
 // False: a Python error is set.
 bool ApplyEffect(const Effect& effect, const std::vector<Ref>& registers);
 const char* EffectName(EffectKind kind);
+// For tests (common/coverage.h): applied, or not where the call raised before its first write.
+void CountEffects(absl::Span<const Effect> effects, bool applied);
 
 }  // namespace framefuse
 

@@ -470,11 +470,11 @@ PyObject* EntryMaker::RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame
   const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(ShownCode(frame_ops::View(frame)));
   const std::string detail = failure.text;
   std::optional<ExpectedOutput> branch;  // the entry may go while the frame runs
-  if (failure.expected >= 0) branch = entry.expected[static_cast<std::size_t>(failure.expected)];
+  if (failure.expected >= 0) branch = entry.expects.outputs[static_cast<std::size_t>(failure.expected)];
   DeferredFact fact;
-  if (failure.deferred >= 0) fact = entry.deferred[static_cast<std::size_t>(failure.deferred)];
+  if (failure.deferred >= 0) fact = entry.expects.deferred[static_cast<std::size_t>(failure.deferred)];
   std::optional<DeferredWarning> warning;
-  if (failure.warning >= 0) warning = entry.warnings[static_cast<std::size_t>(failure.warning)];
+  if (failure.warning >= 0) warning = entry.expects.warnings[static_cast<std::size_t>(failure.warning)];
   Ref result = Ref::Steal(RunUnhooked(thread, frame, 0));
   if (!result) {
     CountFallback(FallbackKind::kRaises);

@@ -207,7 +207,7 @@ class PlanExecutable final : public TensorWork {
         acts_(speaks || !written_.empty()),
         random_(std::move(random)),
         retained_(RetainedOutputs(closed)),
-        expected_(closed.entry->expected) {
+        expected_(closed.entry->expects.outputs) {
     for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
       if (closed.graph.inputs[i].asked_for_grad) asked_for_grad_.push_back(i);
     }

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
-#include "common/trace.h"
 #include "frame_eval/versions/opcode_table.h"
 #include "symbolic/capture/disabled_function.h"
 #include "symbolic/capture/function_modes.h"
@@ -129,39 +128,6 @@ PyObject* FrameRunner::GoOnIntercepted(PyThreadState* thread, frame_ops::Frame* 
   return result;
 }
 
-FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
-  Site* site = CodeCache::Peek(RefOf<PyCodeObject>::Create(view.code), *owner_, 0);
-  if (site == nullptr) return Fast();
-  ResolvedSources resolved;
-  std::shared_ptr<Entry> entry = FindEntry(*site, view, &resolved);
-  if (entry == nullptr) return Fast();
-  const auto& compiled = static_cast<const CompiledEntry&>(*entry);
-  if (compiled.resume) return Fast();
-  Fast fast;
-  std::vector<Ref> registers;
-  CompiledEntry::Failure failure;
-  const CompiledEntry::Outcome outcome = compiled.Run(resolved, &fast.result, &registers, &failure);
-  if (outcome == CompiledEntry::Outcome::kRunNatively || outcome == CompiledEntry::Outcome::kOtherWay) return Fast();
-  fast.hit = true;
-  ++MutableStatistics().hits;
-  return fast;
-}
-
-std::shared_ptr<Entry> FrameRunner::FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved) {
-  const UseClock clock(TraceEnabled());
-  std::shared_ptr<Entry> found = site.Find(maker_.id(), [&](const Entry& e) {
-    const auto& entry = static_cast<const CompiledEntry&>(e);
-    if (ABSL_PREDICT_FALSE(entry.use != nullptr)) ++entry.use->checks;
-    return entry.guards->Check(view, resolved) && !entry.IsRefuted();
-  });
-  EntryUse* const use = found == nullptr ? nullptr : static_cast<const CompiledEntry&>(*found).use.get();
-  if (ABSL_PREDICT_FALSE(use != nullptr)) {
-    ++use->hits;
-    use->check_seconds += clock.Seconds();
-  }
-  return found;
-}
-
 // ---------------------------------------------------------------- one frame, from where it stands to its end
 
 PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first,
@@ -207,7 +173,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(view.code);
   std::shared_ptr<Site> site = CodeCache::Get(code, *owner_, view.offset);
   ResolvedSources resolved;
-  std::shared_ptr<Entry> found = FindEntry(*site, view, &resolved);
+  std::shared_ptr<Entry> found = FindEntry(*site, maker_.id(), view, &resolved);
   if (found == nullptr) {
     EntryMaker::Made made = maker_.Make(thread, frame, *site, progress->after);
     if (made.entry == nullptr) {

@@ -13,6 +13,7 @@
 #include "frame_eval/code_cache.h"
 #include "frame_eval/hook.h"
 #include "symbolic/capture/entry_maker.h"
+#include "symbolic/capture/hit.h"
 
 namespace framefuse {
 
@@ -42,12 +43,8 @@ class FrameRunner final : public FrameHandler {
   }
   void set_observer(RunObserver* observer) { maker_.set_observer(observer); }
 
-  struct Fast {
-    Ref result;
-    bool hit = false;
-  };
   // For a call bound to slots: an entry that returns without a resume point, run at once.
-  Fast TryWithoutFrame(const FrameView& view);
+  Hit TryWithoutFrame(const FrameView& view) const { return RunHit(*owner_, maker_.id(), view); }
 
  private:
   enum class Step : std::uint8_t { kGoOn, kFinished };
@@ -64,7 +61,6 @@ class FrameRunner final : public FrameHandler {
     void Leave(std::shared_ptr<Entry> entry);
   };
   Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, Progress* progress);
-  std::shared_ptr<Entry> FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved);
   // The frames of a break in inlined calls, outermost first, while they run.
   struct Chain {
     const ResumePoint& resume;

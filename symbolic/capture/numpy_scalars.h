@@ -6,7 +6,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_NUMPY_SCALARS_H_
 
 #include "frame_eval/ref.h"
-#include "symbolic/capture/tracked.h"
+#include "symbolic/capture/leaf_types.h"
 
 namespace framefuse {
 

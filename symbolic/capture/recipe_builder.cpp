@@ -1,4 +1,5 @@
-// RecipeBuilder: from a live object at the end of an attempt to the steps that make it again.
+#include "symbolic/capture/recipe_builder.h"
+
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "frame_eval/versions/private_api.h"
@@ -7,7 +8,6 @@
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/native_items.h"
-#include "symbolic/capture/recipe.h"
 #include "symbolic/capture/sharded_values.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/sharded_tensors.h"

@@ -5,7 +5,7 @@
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/known_metaclass.h"
-#include "symbolic/capture/recipe.h"
+#include "symbolic/capture/recipe_builder.h"
 
 namespace framefuse {
 namespace {

@@ -2,7 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
-#include "symbolic/capture/recipe.h"
+#include "symbolic/capture/recipe_builder.h"
 
 namespace framefuse {
 namespace {

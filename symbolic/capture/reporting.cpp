@@ -110,7 +110,7 @@ void LogGraphBreak(const GraphBreakReason& reason, const UserStack& stack) {
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code) {
   if (LogEnabled(LogArtifact::kGuards)) {
     FF_LOG(kGuards) << entry.guards->PythonText(NameOf(code));
-    for (const ExpectedOutput& e : entry.expected) {
+    for (const ExpectedOutput& e : entry.expects.outputs) {
       FF_LOG(kGuards) << "looked at behind the graph: the branch at " << e.place << " tests a value that is "
                       << (e.truth ? "true" : "false") << ", else Python runs the function and raises";
     }

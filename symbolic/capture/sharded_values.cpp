@@ -183,11 +183,6 @@ bool GuardShardedSpec(ReadJournal& reads, BorrowedRef spec, SourceId source) {
 
 Ref NewEntrance() { return Ref::Steal(PyObject_CallNoArgs(known->entrance)); }
 
-Ref Enter(BorrowedRef entrance, BorrowedRef sharded) {
-  const HookScope native(HookMode::kOff);
-  return Ref::Steal(PyObject_CallOneArg(entrance, sharded));
-}
-
 BorrowedRef MakerOfSharded() { return known->maker; }
 
 std::optional<PyObject*> RunShardingFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {

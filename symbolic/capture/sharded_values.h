@@ -39,8 +39,6 @@ bool IsSharedAttribute(std::string_view name);
 bool GuardShardedSpec(ReadJournal& reads, BorrowedRef spec, SourceId source);
 
 Ref NewEntrance();  // an object of framefuse._sharded.Entrance
-// The alias of the DTensor's local tensor that a graph gets; null: an error is set.
-Ref Enter(BorrowedRef entrance, BorrowedRef sharded);
 
 BorrowedRef MakerOfSharded();  // called with a local tensor and a spec
 

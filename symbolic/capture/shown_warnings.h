@@ -4,8 +4,8 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_SHOWN_WARNINGS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_SHOWN_WARNINGS_H_
 
+#include "frame_eval/ref.h"
 #include "frame_eval/versions/frame_ops.h"
-#include "symbolic/capture/tracked.h"
 
 namespace framefuse {
 

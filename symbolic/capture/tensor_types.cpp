@@ -2,7 +2,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "symbolic/capture/tracked.h"
+#include "symbolic/capture/leaf_types.h"
 
 namespace framefuse {
 namespace {

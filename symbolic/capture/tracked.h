@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "frame_eval/ref.h"
 #include "guards/source.h"
+#include "symbolic/capture/leaf_types.h"
 
 namespace framefuse {
 
@@ -68,17 +69,6 @@ struct Tracked {
   void Write(BorrowedRef key, Ref value);
 };
 
-// The leaves that nearly all questions are about; LeafTypes has the others.
-inline bool IsTextOrNumber(BorrowedRef object) {
-  PyTypeObject* type = object.type();
-  return type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || type == &PyBool_Type;
-}
-bool IsOtherLeaf(BorrowedRef object);
-// An immutable leaf: its value is all there is to it; guarded when consumed.
-inline bool IsLeaf(BorrowedRef object) { return IsTextOrNumber(object) || IsOtherLeaf(object); }
-
-bool IsFrozensetOfLeaves(BorrowedRef object);
-
 class TrackedTable {
  public:
   Tracked* FindByOriginal(BorrowedRef object) const;
@@ -96,9 +86,6 @@ class TrackedTable {
   absl::flat_hash_map<PyObject*, Tracked*> by_original_;
   absl::flat_hash_map<PyObject*, Tracked*> by_representative_;
 };
-
-// Registers further exact types whose instances are immutable leaves (torch.dtype, torch.device …).
-void AddLeafType(PyTypeObject* type);
 
 }  // namespace framefuse
 

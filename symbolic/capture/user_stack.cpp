@@ -212,4 +212,12 @@ UserStack CurrentStack() {
   return stack;
 }
 
+PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code) {
+  if (!callable || !PyMethod_Check(callable.get()) || !IsTorchCode(code)) return code;
+  static PyObject* const name = PyUnicode_InternFromString("forward");
+  const BorrowedRef forward = frame_ops::TypeLookup(Py_TYPE(PyMethod_GET_SELF(callable.get())), name);
+  if (!forward || !PyFunction_Check(forward.get())) return code;
+  return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get()));
+}
+
 }  // namespace framefuse

@@ -34,6 +34,9 @@ class ModuleAround {
 
 // The code that a message about the frame names: the class's forward where torch's own code calls a module. Borrowed.
 PyCodeObject* ShownCode(const FrameView& frame);
+// What a message about a compiled object's `code` names: the class's forward where it is torch's own, which calls a
+// module. Borrowed.
+PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code);
 
 // Torch's own code between the call of a module and its forward(): no stack shows it.
 bool CallsModule(const frame_ops::Frame* frame);

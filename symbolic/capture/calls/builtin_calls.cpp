@@ -4,17 +4,12 @@
 #include "frame_eval/hook.h"
 #include "guards/read.h"
 #include "symbolic/capture/call_arguments.h"
-#include "symbolic/capture/calls/branch_calls.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/calls/class_statements.h"
 #include "symbolic/capture/calls/log_calls.h"
 #include "symbolic/capture/calls/native_calls.h"
-#include "symbolic/capture/calls/transform_calls.h"
-#include "symbolic/capture/capture_position.h"
 #include "symbolic/capture/code_text.h"
-#include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
-#include "symbolic/capture/installed_code.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
@@ -61,10 +56,6 @@ bool IsInAbcCache(PyObject* cls, PyObject* sub) {
   return PyObject_RichCompareBool(PyTuple_GET_ITEM(dump.get(), 3), ReadAbcToken(), Py_EQ) == 1 && holds(2);
 }
 
-// Libraries' ways for compiled code are made for another compiler. Torch's own are part of how its operators are
-// called.
-bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(asking); }
-
 bool IsProcessGroup(BorrowedRef object) {
   return std::string_view(object.type()->tp_name) == "torch._C._distributed_c10d.ProcessGroup";
 }
@@ -79,7 +70,7 @@ Value OfAnotherFamily(SpecialCall which) {
 
 BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatements& class_statements,
                            Iteration& iteration, TextConversion& text, CallEvaluator& calls, NativeCalls& natives,
-                           BranchCalls& branches, TransformCalls& transforms)
+                           AutogradCalls& autograd)
     : frames_(journals.frames()),
       tracer_(journals.tracer()),
       breaks_(journals.breaks()),
@@ -89,18 +80,15 @@ BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatemen
       objects_(journals.objects()),
       writes_(journals.writes()),
       arguments_(journals.arguments()),
-      options_(journals.options()),
       meaning_(meaning),
       class_statements_(class_statements),
       iteration_(iteration),
       text_(text),
       calls_(calls),
       natives_(natives),
-      branches_(branches),
-      transforms_(transforms),
       signatures_(journals, natives),
       listings_(journals, calls),
-      copies_(journals) {}
+      torch_(journals, calls, natives, autograd) {}
 
 Value BuiltinCalls::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                  bool of_instance) {
@@ -367,53 +355,6 @@ Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::S
   return objects_.Adopt(result.object, reads_.ConstantSource(result.object));
 }
 
-Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable,
-                                     absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  switch (which) {
-    case SpecialCall::kAsTensor:
-      if (!args.empty() && IsFakeTensor(args[0].object)) return natives_.CallTorch(act, callable.object, args, kwnames);
-      [[fallthrough]];
-    case SpecialCall::kTorchTensor:
-      if (std::optional<Value> made = natives_.TensorOfNumber(act, args, kwnames)) return *std::move(made);
-      if (!arguments_.PrepareAll(args)) return Value();
-      return natives_.MakeTensor(callable.object, args, kwnames);
-    case SpecialCall::kAttention:
-      return natives_.CallAttention(act, callable.object, args, kwnames);
-    case SpecialCall::kTorchPlain:
-    case SpecialCall::kAllowInGraph:
-      return natives_.CallTorch(act, callable.object, args, kwnames);
-    case SpecialCall::kGraphBreak:
-      if (IsTorchCode(frame_ops::Code(act.frame))) return None();  // torch's own, meant for Dynamo
-      return breaks_.Break(GraphBreakKind::kExplicit, "");
-    case SpecialCall::kIsCompiling:
-      return Boolean(options_.tell_libraries || IsTold(frame_ops::Code(act.frame)));
-    case SpecialCall::kDisabled:
-      return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
-    case SpecialCall::kOfOwnTensors:
-      return !args.empty() && objects_.Find(args[0].object) != nullptr
-                 ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
-                 : natives_.CallTorch(act, callable.object, args, kwnames);
-    case SpecialCall::kInferenceMode:
-      return transforms_.CallOfInferenceMode(args);
-    case SpecialCall::kDeepCopyOfTensor:
-      return copies_.Check(args);
-    case SpecialCall::kPushFunctionMode:
-    case SpecialCall::kPopFunctionMode:
-      return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
-    case SpecialCall::kEnterDualLevel:
-    case SpecialCall::kExitDualLevel:
-      return transforms_.CallOfDualLevels(which, callable, args, kwnames);
-    case SpecialCall::kCheckpoint:
-      return branches_.CallCheckpoint(act, args);
-    case SpecialCall::kCond:
-      return branches_.CallCond(act, args);
-#define FF_FAMILY kTorch
-#include "symbolic/capture/calls/other_families.def"
-      break;
-  }
-  return OfAnotherFamily(which);
-}
-
 Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
                                      absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const auto refuse = [&] {
@@ -477,7 +418,7 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialFamily::kText:
       return CallTextBuiltin(act, which, callable, args, kwnames);
     case SpecialFamily::kTorch:
-      return CallTorchSpecial(act, which, callable, args, kwnames);
+      return torch_.Call(act, which, callable, args, kwnames);
     case SpecialFamily::kOther:
       return CallOtherSpecial(act, which, callable, args, kwnames);
   }

@@ -7,13 +7,13 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/listing_calls.h"
 #include "symbolic/capture/calls/signature_calls.h"
-#include "symbolic/capture/calls/tensor_copies.h"
+#include "symbolic/capture/calls/torch_specials.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
 
+class AutogradCalls;
 class BackwardPhase;
-class BranchCalls;
 class BreakController;
 class CallEvaluator;
 class ClassStatements;
@@ -27,9 +27,7 @@ class ObjectTable;
 class ReadJournal;
 class TextConversion;
 struct Tracked;
-class TransformCalls;
 class WriteJournal;
-struct CaptureOptions;
 namespace tracing {
 class Tracer;
 }
@@ -37,11 +35,11 @@ class Tracer;
 class BuiltinCalls {
  public:
   BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatements& class_statements, Iteration& iteration,
-               TextConversion& text, CallEvaluator& calls, NativeCalls& natives, BranchCalls& branches,
-               TransformCalls& transforms);
+               TextConversion& text, CallEvaluator& calls, NativeCalls& natives, AutogradCalls& autograd);
 
   Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                     BorrowedRef kwnames);
+  TorchSpecials& torch() { return torch_; }
 
  private:
   Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
@@ -57,8 +55,6 @@ class BuiltinCalls {
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);
   Value CallWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
-                         BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
 
@@ -71,18 +67,15 @@ class BuiltinCalls {
   ObjectTable& objects_;
   WriteJournal& writes_;
   NativeArguments& arguments_;
-  const CaptureOptions& options_;
   Protocols& meaning_;
   ClassStatements& class_statements_;
   Iteration& iteration_;
   TextConversion& text_;
   CallEvaluator& calls_;
   NativeCalls& natives_;
-  BranchCalls& branches_;
-  TransformCalls& transforms_;
   SignatureCalls signatures_;
   ListingCalls listings_;
-  TensorCopies copies_;
+  TorchSpecials torch_;
 };
 
 }  // namespace framefuse

@@ -52,10 +52,8 @@ CallEvaluator::CallEvaluator(Journals& journals, ClassStatements& class_statemen
       cached_(journals, *this),
       instances_(journals, native, meaning, *this, natives_, cached_),
       methods_(journals, attributes, tensor_attributes, attribute_writes, *this, natives_),
-      branches_(journals, *this, natives_, autograd_),
-      transforms_(journals, natives_),
       reprs_(journals, *this),
-      builtins_(journals, meaning, class_statements, iteration, text, *this, natives_, branches_, transforms_),
+      builtins_(journals, meaning, class_statements, iteration, text, *this, natives_, autograd_),
       inlined_(journals.options().inlined) {}
 
 Value CallEvaluator::Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -223,11 +221,11 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
     return breaks_.Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }
   if (known == KnownFunction::kCheck && !kwnames) {
-    if (std::optional<Value> done = branches_.CallCheck(act, args)) return *std::move(done);
+    if (std::optional<Value> done = builtins_.torch().branches().CallCheck(act, args)) return *std::move(done);
   }
   if (known == KnownFunction::kRepr && args.size() == 1 && !kwnames) return reprs_.Call(act, function, args[0]);
   if (IsTransformation(function.object, args))
-    return transforms_.CallTransformation(act, function.object, args, kwnames);
+    return builtins_.torch().transforms().CallTransformation(act, function.object, args, kwnames);
   if (IsTorchLeafFunction(function.object) && !IsInlined(function.object) &&
       std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); })) {
     return natives_.CallTorch(act, function.object, args, kwnames);

@@ -6,7 +6,6 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_CALL_EVALUATOR_H_
 
 #include "symbolic/capture/calls/autograd_calls.h"
-#include "symbolic/capture/calls/branch_calls.h"
 #include "symbolic/capture/calls/builtin_calls.h"
 #include "symbolic/capture/calls/cached_calls.h"
 #include "symbolic/capture/calls/class_calls.h"
@@ -15,7 +14,6 @@
 #include "symbolic/capture/calls/native_calls.h"
 #include "symbolic/capture/calls/object_calls.h"
 #include "symbolic/capture/calls/repr_calls.h"
-#include "symbolic/capture/calls/transform_calls.h"
 #include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -88,8 +86,6 @@ class CallEvaluator {
   CachedCalls cached_;
   ObjectCalls instances_;
   MethodCalls methods_;
-  BranchCalls branches_;
-  TransformCalls transforms_;
   ReprCalls reprs_;
   BuiltinCalls builtins_;
   absl::Span<const RefOf<PyCodeObject>> inlined_;

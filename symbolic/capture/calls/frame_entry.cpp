@@ -19,6 +19,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/sharded_values.h"
 #include "symbolic/capture/shown_warnings.h"
+#include "symbolic/capture/taken_warnings.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/tracing/due_warnings.h"

@@ -35,30 +35,23 @@ void BreakController::SetUnwindError() {
 // ---------------------------------------------------------------- stops
 
 void BreakController::BreakAt(std::int64_t executed) {
-  next_checkpoint_ = kInstructionsToCheckpoint;
-  SetStop(executed >= 0 ? static_cast<std::uint64_t>(executed) : Control().stop_at);
+  schedule_.SetCheckpoint(kInstructionsToCheckpoint);
+  schedule_.Want(executed >= 0 ? static_cast<std::uint64_t>(executed) : Control().stop_at);
 }
 
 void BreakController::StopAt(const CapturePosition& position) {
   stop_ = position;
-  SetStop(stop_->executed);
+  schedule_.Want(stop_->executed);
 }
 
 void BreakController::TrackRebuildable() {
   track_rebuildable_ = true;
-  SetStop(0);
-}
-
-void BreakController::SetStop(std::uint64_t executed) {
-  wanted_stop_ = executed;
-  control_.stop_at = traces_ ? control_.executed : std::min(wanted_stop_, next_checkpoint_);
+  schedule_.Want(0);
 }
 
 // A loop without an end must neither fill the memory nor keep a signal from its handler.
 bool BreakController::Checkpoint(Activation& act) {
-  if (control_.executed < next_checkpoint_) return true;
-  next_checkpoint_ = control_.executed + kInstructionsToCheckpoint;
-  SetStop(wanted_stop_);
+  if (!schedule_.PassCheckpoint(kInstructionsToCheckpoint)) return true;
   act.started = control_.executed;  // not begun: its number is the next
   if (SignalPause::HasArrived()) return BreakFalse(GraphBreakKind::kInterrupted, "");
   const bool idle = control_.executed >= kMaxIdleInstructions && tracer_.NodeCount() == 0;
@@ -69,19 +62,19 @@ bool BreakController::Checkpoint(Activation& act) {
 
 StopAction BreakController::OnStop(Activation& act) {
   const StopAction action = StopHere(act);
-  if (traces_ && action == StopAction::kContinue) {
+  if (schedule_.traces() && action == StopAction::kContinue) {
     FF_LOG(kTrace) << TraceText(act);
-    control_.stop_at = control_.executed + 1;
+    schedule_.AskAtNext();
   }
   return action;
 }
 
 StopAction BreakController::StopHere(Activation& act) {
   if (!Checkpoint(act)) return StopAction::kUnwind;
-  if (control_.executed != wanted_stop_) return StopAction::kContinue;
+  if (!schedule_.IsWanted()) return StopAction::kContinue;
   const bool in_chain = frames_.IsChain();
   if (track_rebuildable_ && !(stop_ && control_.executed >= stop_->executed)) {
-    SetStop(control_.executed + 1);
+    schedule_.WantNext();
     if (in_chain && frames_.all().size() == 1 && listener_ != nullptr && listener_->IsRebuildable(act)) {
       last_rebuildable_ = frames_.PositionOf(act, control_.executed);
     }
@@ -89,7 +82,7 @@ StopAction BreakController::StopHere(Activation& act) {
   }
   if (!stop_) {
     if (!in_chain) {
-      SetStop(control_.executed + 1);
+      schedule_.WantNext();
       return StopAction::kContinue;
     }
     act.started = control_.executed;  // not begun: its number is the next

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "absl/base/attributes.h"
-#include "common/logging.h"
 #include "symbolic/capture/capture_position.h"
 #include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/stop_schedule.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -35,7 +35,7 @@ class BreakController {
 
   BreakController(Control& control, FrameStack& frames, const tracing::Tracer& tracer, const MadeClasses& classes,
                   const FunctionModes& modes)
-      : control_(control), frames_(frames), tracer_(tracer), classes_(classes), modes_(modes) {}
+      : control_(control), schedule_(control), frames_(frames), tracer_(tracer), classes_(classes), modes_(modes) {}
 
   // ---- how the attempt is to end
   void BreakAt(std::int64_t executed);  // testing; negative: nowhere
@@ -88,13 +88,13 @@ class BreakController {
   bool stop_mismatch() const { return stop_mismatch_; }
 
  private:
-  void SetStop(std::uint64_t executed);
   StopAction StopHere(Activation& act);
   bool Checkpoint(Activation& act);  // false: broke
   GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
   bool IsLibrary(frame_ops::Frame* frame) const;
 
   Control& control_;
+  StopSchedule schedule_;
   FrameStack& frames_;
   const tracing::Tracer& tracer_;
   const MadeClasses& classes_;
@@ -105,13 +105,10 @@ class BreakController {
   std::optional<GraphBreakReason> unconfirmed_error_;
   RefOf<PyCodeObject> leaf_;
   std::optional<CapturePosition> last_rebuildable_;
-  std::uint64_t wanted_stop_ = 0;  // Control::stop_at also stops at checkpoints
-  std::uint64_t next_checkpoint_ = 0;
   int calls_without_frames_ = 0;  // under way
   bool track_rebuildable_ = false, needs_frames_ = false, stopped_ = false, stop_mismatch_ = false;
   bool needs_static_sizes_ = false;
-  bool left_modes_ = false;                              // by a break, or at the end
-  const bool traces_ = LogEnabled(LogArtifact::kTrace);  // each instruction
+  bool left_modes_ = false;  // by a break, or at the end
 };
 
 }  // namespace framefuse

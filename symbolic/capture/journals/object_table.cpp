@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "common/check.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
@@ -293,9 +294,12 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
       shadow =
           Ref::Steal(type == &PySet_Type ? PySet_New(nullptr) : PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
       break;
-    default:
+    case TrackedKind::kDict:
+    case TrackedKind::kDeque:
       shadow = Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
       break;
+    default:
+      FF_CHECK(false) << "an object that is no container gets no shadow";
   }
   if (kind == TrackedKind::kSet && type == &PyFrozenSet_Type) {
     // Immutable, so it is its own representative, if what it holds may be looked at.

@@ -12,6 +12,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/sharded_argument.h"
 #include "symbolic/capture/sharded_values.h"
 #include "symbolic/tracing/sharded_tensors.h"
 
