@@ -172,11 +172,7 @@ autograd::variable_list BackwardRun::InputGradients(autograd::variable_list tang
   autograd::variable_list result = Gradients(std::move(tangents), key, targets, used);
   result.resize(plan_->input_gradients());
   if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(targets.edges, result);
-  if (!AnyLeafHasHooks(targets)) return result;
-  const std::vector<std::int32_t> turns = Turns(key.defined);
-  // Nodes that run later would bring them later.
-  if (IsJoint() && at::GradMode::is_enabled()) result = AccumulateNow(targets, std::move(result), turns);
-  OrderLeaves(targets, turns);
+  if (AnyLeafHasHooks(targets)) OrderLeaves(targets, Turns(key.defined));
   return result;
 }
 

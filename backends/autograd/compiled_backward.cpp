@@ -101,7 +101,7 @@ void CompiledBackward::Compute(BackwardRun::Pass& pass) {
     pass.states[node->place_] = State::kTaken;
   }
   autograd::variable_list tangents = waiting.others ? pass.tangents : std::exchange(pass.tangents, {});
-  const GradientTargets targets{*this, edges, first_made};
+  const GradientTargets targets{*this, edges, first_made, first_made - 1};
   autograd::variable_list found =
       run_->InputGradients(std::move(tangents), pass.defined, std::move(wanted), targets, &used_);
   for (const CompiledBackward* node : waiting.ready) {

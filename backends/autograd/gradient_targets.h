@@ -14,6 +14,7 @@ struct GradientTargets {
   torch::autograd::Node& node;                    // that runs
   absl::Span<const torch::autograd::Edge> edges;  // by gradient; not valid: nowhere in this pass
   std::uint64_t first_made = 0;                   // the lowest number of the nodes that have these edges
+  std::uint64_t first_leaf = UINT64_MAX;          // the number for the leaf that comes first, others count down from it
 };
 
 }  // namespace framefuse

@@ -168,8 +168,7 @@ void OrderLeaves(const GradientTargets& targets, const std::vector<std::int32_t>
   std::vector<std::pair<NodePtr, std::uint64_t>> before;
   before.reserve(leaves.size());
   for (const auto& [turn, leaf] : leaves) before.emplace_back(leaf, leaf->sequence_nr());
-  // A leaf's number is the highest there is: the engine comes to it as soon as it can.
-  for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].second->set_sequence_nr(UINT64_MAX - i);
+  for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].second->set_sequence_nr(targets.first_leaf - i);
   AtEndOfBackward([before = std::move(before)] {
     for (const auto& [leaf, number] : before) leaf->set_sequence_nr(number);
   });

@@ -18,7 +18,7 @@ namespace framefuse {
 // turns[i]: of edge i, smaller is earlier, negative: no gradient goes there.
 void OrderLeaves(const GradientTargets& targets, const std::vector<std::int32_t>& turns);
 // gradients[i] goes to the leaf behind edge i now, with its hooks: the node is about to fail, and in eager the leaf
-// came before the node that fails; or the edges are of several nodes. What others have brought it goes with it. turns:
+// came before the node that fails. What others have brought it goes with it. turns:
 // as OrderLeaves takes them. Returns the gradients of what is no leaf, or a leaf that nodes still to come lead to.
 torch::autograd::variable_list AccumulateNow(const GradientTargets& targets, torch::autograd::variable_list gradients,
                                              const std::vector<std::int32_t>& turns);

@@ -1,5 +1,6 @@
 #include "backends/autograd/output_history.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
@@ -101,6 +102,8 @@ std::vector<autograd::edge_list> OutputHistory::MakeNodes(absl::Span<const at::T
                                                           const std::shared_ptr<BackwardRun>& run) const {
   const std::vector<BackwardPlan::InputClass>& classes = plan_->input_classes();
   std::vector<autograd::edge_list> made(outputs_.size());
+  // The numbers before the nodes' are left to the leaves: they come when all the nodes have run, then at once.
+  for (std::size_t g = 0; g < inputs_.size() && classes.size() > 1; ++g) at::sequence_number::get_and_increment();
   for (std::size_t c = 0; c < classes.size(); ++c) {
     autograd::edge_list edges = EdgesTo(classes[c], inputs);
     const bool leads = std::any_of(edges.begin(), edges.end(), [](const autograd::Edge& e) { return e.is_valid(); });
