@@ -16,7 +16,6 @@
 #include "backends/autograd/leaf_order.h"
 #include "backends/autograd/own_memory.h"
 #include "backends/autograd/pass_under_way.h"
-#include "backends/autograd/quiet_hooks.h"
 #include "backends/runtime/torch_error.h"
 #include "common/index.h"
 #include "common/status.h"
@@ -126,16 +125,6 @@ at::Tensor BackwardRun::PrepareTangent(std::size_t tangent, at::Tensor gradient)
   return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
 }
 
-void BackwardRun::PassOverUnreached(const std::string& defined, const GradientTargets& targets) const {
-  // Where no output leads there is no edge either.
-  if (defined.find('0') == std::string::npos) return;
-  for (std::size_t g = 0; g < targets.edges.size(); ++g) {
-    bool reached = !targets.edges[g].is_valid();
-    for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Reaches(g, t);
-    if (!reached) SilenceHooks(targets.edges[g].function);
-  }
-}
-
 std::vector<std::int32_t> BackwardRun::Turns(const std::string& defined) const {
   std::vector<std::int32_t> turns(plan_->input_gradients());
   for (std::size_t g = 0; g < turns.size(); ++g) turns[g] = plan_->TurnOf(g, defined);
@@ -167,7 +156,6 @@ std::string BackwardRun::CutOfBackward() {
 
 autograd::variable_list BackwardRun::InputGradients(autograd::variable_list tangents, std::string defined,
                                                     std::string wanted, const GradientTargets& targets, Used* used) {
-  PassOverUnreached(defined, targets);
   const BackwardPlan::Key key{std::move(wanted), std::move(defined), CutOfBackward()};
   autograd::variable_list result = Gradients(std::move(tangents), key, targets, used);
   result.resize(plan_->input_gradients());

@@ -63,7 +63,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // One entry for each gradient of the plan; key.defined says which tangents are.
   torch::autograd::variable_list Gradients(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
                                            const GradientTargets& targets, Used* used);
-  // Those of inputs, and what hooks of leaves notice of a pass that brings them.
+  // Those of inputs, in memory of their own; hooks of leaves are called in eager's order.
   torch::autograd::variable_list InputGradients(torch::autograd::variable_list tangents, std::string defined,
                                                 std::string wanted, const GradientTargets& targets, Used* used);
   // In the backward pass under way. `last`: nothing else of the pass needs what is saved here.
@@ -106,8 +106,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                                                    Used* used) const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
-  // The pass does not make the hooks run of leaves that no defined gradient leads to.
-  void PassOverUnreached(const std::string& defined, const GradientTargets& targets) const;
   // When a pass from the defined tangents comes to the input of each gradient.
   std::vector<std::int32_t> Turns(const std::string& defined) const;
   std::string CutOfBackward();  // as the gates of this pass have decided
