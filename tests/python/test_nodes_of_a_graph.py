@@ -220,3 +220,33 @@ def test_a_pass_that_a_hook_ends_leaves_nothing_to_the_next(then):
         return seen, [numbers(t.grad) for t in tensors]
 
     assert run(framefuse.compile(f)) == run(f)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a second device")
+def test_results_on_two_devices_have_nodes_that_compute_alone():
+    def f(a, b, other):
+        shared = (a * b).sin()
+        return shared * 2, other * 3, shared + b
+
+    def run(f):
+        a, b = leaves(2)
+        other = torch.ones(N, N, device="cuda", requires_grad=True)
+        results = f(a, b, other)
+        (results[0] + results[2]).sum().backward(retain_graph=True)
+        assert other.grad is None
+        torch.autograd.backward(results, [torch.ones_like(r) for r in results])
+        return [t.grad for t in (a, b, other)]
+
+    torch.testing.assert_close(run(framefuse.compile(f)), run(f))
+
+
+def test_nodes_may_be_called_without_a_pass():
+    def f(a, b):
+        return (a * b).sin(), b * 3
+
+    a, b = leaves(2)
+    expected = torch.autograd.grad(f(a, b)[0], (a, b), torch.ones(N, N))
+    result = framefuse.compile(f)(a, b)[0]
+    (of_a, _), (of_b, _) = result.grad_fn.next_functions
+    given = result.grad_fn(torch.ones(N, N))
+    torch.testing.assert_close((of_a(given[0]), of_b(given[1], None)), expected)
