@@ -396,4 +396,14 @@ BackwardRun::Waiting BackwardRun::WaitingIn(const Pass& pass, CompiledBackward& 
   return waiting;
 }
 
+bool BackwardRun::EndsPass(CompiledBackward& node) {
+  Pass& pass = PassOfNow();
+  {
+    const std::lock_guard lock(mutex_);
+    pass.states[node.place()] = Pass::State::kComputed;
+  }
+  const Waiting waiting = WaitingIn(pass, node);
+  return waiting.ready.empty() && !waiting.others;
+}
+
 }  // namespace framefuse

@@ -33,7 +33,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::vector<std::int32_t> readers;
     bool everything = true;
   };
-  // What has come so far in a backward pass, and what was computed of it. One thread runs the nodes of a pass.
+  // What has come so far in a backward pass, and what was computed of it. One thread runs nodes that compute together.
   struct Pass {
     enum class State : std::uint8_t { kWaiting, kTaken, kComputed };
     torch::autograd::variable_list tangents;
@@ -50,8 +50,9 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   explicit BackwardRun(std::shared_ptr<const BackwardPlan> plan);
 
   const BackwardPlan& plan() const { return *plan_; }
-  // Whether it has several nodes, and they compute together.
-  bool IsJoint() const { return plan_->input_classes().size() > 1 && plan_->is_on_one_device(); }
+  bool HasSeveralNodes() const { return plan_->input_classes().size() > 1; }
+  // Whether they compute together.
+  bool IsJoint() const { return HasSeveralNodes() && plan_->is_on_one_device(); }
 
   // Called once by the forward: `inputs` of the joint graph without tangents, before any is written; then `outputs` of
   // the forward graph with their history set, of which the first `visible_outputs` may be written by the user later.
@@ -77,6 +78,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // Of the pass under way.
   Pass& PassOfNow();
   Waiting WaitingIn(const Pass& pass, CompiledBackward& running);
+  // `node` has computed alone in the pass under way. Whether no other is still to do so.
+  bool EndsPass(CompiledBackward& node);
 
  private:
   static constexpr int kNever = -2;
@@ -118,7 +121,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::mutex mutex_;                      // of what follows
   std::vector<int> released_in_;          // by node of the backward graph: the pass in which its saved values went
   std::map<int, std::string> cut_in_;     // by pass: where it is cut (BackwardPlan::Key), '?' where not decided
-  std::map<int, Pass> passes_;            // of several nodes that compute together
+  std::map<int, Pass> passes_;            // of several nodes
   std::vector<CompiledBackward*> nodes_;  // by place; null: none
 };
 

@@ -19,11 +19,11 @@ using State = BackwardRun::Pass::State;
 
 CompiledBackward::CompiledBackward(std::shared_ptr<BackwardRun> run, std::size_t place, autograd::edge_list edges)
     : Node(std::move(edges)), run_(std::move(run)), place_(place) {
-  if (run_->IsJoint()) run_->Add(*this);
+  if (run_->HasSeveralNodes()) run_->Add(*this);
 }
 
 CompiledBackward::~CompiledBackward() {
-  if (run_->IsJoint()) run_->Remove(*this);
+  if (run_->HasSeveralNodes()) run_->Remove(*this);
 }
 
 // Gradients that the pass asks for and that depend on a defined tangent.
@@ -55,7 +55,7 @@ autograd::variable_list CompiledBackward::ApplyAlone(autograd::variable_list gra
   gradients.clear();
   std::string wanted(plan.gradients().size(), '0');
   AddWanted(defined, &wanted);
-  if (inputs().gradients.size() == plan.input_gradients()) {
+  if (!run_->HasSeveralNodes()) {
     const GradientTargets targets{*this, next_edges(), sequence_nr()};
     return run_->InputGradients(std::move(tangents), std::move(defined), std::move(wanted), targets, &used_);
   }
@@ -64,6 +64,8 @@ autograd::variable_list CompiledBackward::ApplyAlone(autograd::variable_list gra
   const GradientTargets targets{*this, edges, sequence_nr()};
   autograd::variable_list found =
       run_->InputGradients(std::move(tangents), std::move(defined), std::move(wanted), targets, &used_);
+  computed_ = true;
+  last_ = PassUnderWay() == nullptr || run_->EndsPass(*this);
   autograd::variable_list result;
   for (std::int32_t g : inputs().gradients) result.push_back(std::move(found[At(g)]));
   return result;
@@ -115,7 +117,7 @@ void CompiledBackward::Compute(BackwardRun::Pass& pass) {
 void CompiledBackward::release_variables() {
   // Up to torch 2.12 a node that dies is asked, too: others of its run may need what is saved.
   const bool is_asked = autograd::get_current_graph_task_id() >= 0 && std::exchange(computed_, false);
-  if (!run_->IsJoint() || is_asked) run_->Release(used_, last_);
+  if (!run_->HasSeveralNodes() || is_asked) run_->Release(used_, last_);
 }
 
 }  // namespace framefuse
