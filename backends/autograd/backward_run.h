@@ -40,6 +40,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::string defined;                       // tangents that have come, also if they are used up since
     torch::autograd::variable_list gradients;  // until the node takes them that leads there
     std::vector<State> states;                 // of the nodes, by place
+    std::exception_ptr error;                  // of what was computed, and
+    std::size_t failing = 0;                   // for how many nodes that are still to run
   };
   // Nodes of a pass whose gradients nobody has computed yet.
   struct Waiting {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <utility>
 
 #include "backends/autograd/pass_under_way.h"
@@ -83,6 +85,12 @@ autograd::variable_list CompiledBackward::ApplyTogether(autograd::variable_list 
   gradients.clear();
   computed_ = false;
   if (pass.states[place_] == State::kWaiting) Compute(pass);
+  if (pass.error != nullptr) {
+    // The engine's queue keeps what is ready when a pass fails until the next one: the last of the nodes fails.
+    if (--pass.failing == 0) std::rethrow_exception(std::exchange(pass.error, nullptr));
+    HoldBack();
+    return autograd::variable_list(num_outputs());
+  }
   TORCH_CHECK(pass.states[place_] == State::kComputed,
               "a hook of a leaf runs a backward pass on several devices, while a graph's own is under way");
   autograd::variable_list result;
@@ -104,14 +112,28 @@ void CompiledBackward::Compute(BackwardRun::Pass& pass) {
   }
   autograd::variable_list tangents = waiting.others ? pass.tangents : std::exchange(pass.tangents, {});
   const GradientTargets targets{*this, edges, first_made, first_made - 1};
-  autograd::variable_list found =
-      run_->InputGradients(std::move(tangents), pass.defined, std::move(wanted), targets, &used_);
+  autograd::variable_list found;
+  try {
+    found = run_->InputGradients(std::move(tangents), pass.defined, std::move(wanted), targets, &used_);
+  } catch (...) {
+    pass.error = std::current_exception();
+    pass.failing = waiting.ready.size();
+    return;
+  }
   for (const CompiledBackward* node : waiting.ready) {
     for (std::int32_t g : node->inputs().gradients) pass.gradients[At(g)] = std::move(found[At(g)]);
     pass.states[node->place_] = State::kComputed;
   }
   computed_ = true;
   last_ = !waiting.others;
+}
+
+void CompiledBackward::HoldBack() const {
+  autograd::GraphTask& pass = *PassUnderWay();
+  const std::lock_guard lock(pass.mutex_);
+  for (const autograd::Edge& e : next_edges()) {
+    if (e.is_valid()) ++pass.dependencies_[e.function.get()];
+  }
 }
 
 void CompiledBackward::release_variables() {

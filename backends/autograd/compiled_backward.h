@@ -48,6 +48,8 @@ class CompiledBackward final : public torch::autograd::Node {
   torch::autograd::variable_list ApplyAlone(torch::autograd::variable_list gradients);
   torch::autograd::variable_list ApplyTogether(torch::autograd::variable_list gradients);
   void Compute(BackwardRun::Pass& pass);
+  // What is behind does not run in this pass.
+  void HoldBack() const;
   const BackwardPlan::InputClass& inputs() const { return run_->plan().input_classes()[place_]; }
   void AddWanted(const std::string& defined, std::string* wanted) const;
 
