@@ -1,9 +1,11 @@
-// BackwardPlan: which backward runs for which tangents and wanted gradients, and what create_graph runs instead.
+#include "backends/autograd/backward_plan.h"
+
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/autograd/compiled_backward.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
@@ -84,9 +86,10 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
   plan->options_ = options;
   FF_RETURN_IF_ERROR(plan->FindOutputGradients());
   plan->FindDependences();
-  // Each of several histories would come to what they share.
+  plan->FindInputClasses();
+  // Nodes of several threads might each come to what they share.
   const bool speaks = std::any_of(plan->graph_.nodes.begin(), plan->graph_.nodes.end(), &ir::SpeaksToOthers);
-  if (speaks && plan->reaches_apart_) {
+  if (speaks && plan->input_classes_.size() > 1) {
     return absl::UnimplementedError("results that reach different inputs, with a collective in the backward");
   }
   plan->FindRecomputeInputs();
@@ -138,9 +141,30 @@ void BackwardPlan::FindDependences() {
     if (depends.empty()) depends.assign(tangents, v != kNoValue);
     depends_.push_back(std::move(depends));
   }
-  for (std::size_t g = 0; g < input_gradients(); ++g) {
-    for (std::size_t t = 1; t < tangents; ++t) reaches_apart_ = reaches_apart_ || Reaches(g, t) != Reaches(g, 0);
+}
+
+void BackwardPlan::FindInputClasses() {
+  std::vector<std::int32_t> own;
+  for (std::size_t t = 0; t < tangents_.size(); ++t) {
+    if (!IsOfView(t)) own.push_back(static_cast<std::int32_t>(t));
   }
+  if (own.empty()) return;
+  const auto device = [this](std::int32_t t) { return joint_.value(joint_.inputs[At(tangents_[At(t)])].value).device; };
+  for (std::int32_t t : own) is_on_one_device_ = is_on_one_device_ && device(t) == device(own[0]);
+  std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> reached_by;
+  for (std::size_t g = 0; g < input_gradients(); ++g) {
+    std::vector<std::int32_t> tangents;
+    for (std::int32_t t : own) {
+      if (Reaches(g, At(t))) tangents.push_back(t);
+    }
+    if (!tangents.empty()) reached_by[std::move(tangents)].push_back(static_cast<std::int32_t>(g));
+  }
+  for (auto& [tangents, gradients] : reached_by) input_classes_.push_back({std::move(gradients), tangents});
+  if (input_classes_.size() > 1) return;
+  if (input_classes_.empty()) input_classes_.push_back({{}, std::move(own)});
+  std::vector<std::int32_t>& all = input_classes_[0].gradients;
+  all.resize(input_gradients());
+  std::iota(all.begin(), all.end(), 0);
 }
 
 bool BackwardPlan::Reaches(std::size_t gradient, std::size_t tangent) const {

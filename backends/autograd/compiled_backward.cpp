@@ -1,385 +1,145 @@
 #include "backends/autograd/compiled_backward.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/graph_task.h>
-#include <torch/csrc/autograd/variable.h>
-#include <torch/version.h>
 
 #include <algorithm>
-#include <stdexcept>
+#include <cstdint>
+#include <exception>
+#include <mutex>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
-#include "backends/autograd/dead_edges.h"
-#include "backends/autograd/leaf_order.h"
-#include "backends/autograd/own_memory.h"
-#include "backends/autograd/quiet_hooks.h"
-#include "backends/autograd/unasked_nodes.h"
-#include "backends/runtime/torch_error.h"
+#include "backends/autograd/pass_under_way.h"
 #include "common/index.h"
-#include "common/status.h"
 
 namespace framefuse {
 namespace {
 
 namespace autograd = torch::autograd;
-
-// Memory that the user can reach through an output: a write there must be noticed by what is saved of it.
-class MemoryOf {
- public:
-  explicit MemoryOf(absl::Span<const at::Tensor> outputs) {
-    for (const at::Tensor& t : outputs) {
-      if (t.defined() && t.has_storage()) places_.emplace_back(t.storage().data(), &t);
-    }
-    std::sort(places_.begin(), places_.end());
-  }
-  void ShareVersionWith(const at::Tensor& saved) const {
-    if (!saved.has_storage()) return;
-    const void* const place = saved.storage().data();
-    const auto first = std::lower_bound(places_.begin(), places_.end(), Place{place, nullptr});
-    for (auto at = first; at != places_.end() && at->first == place; ++at) {
-      if (!at->second->storage().is_alias_of(saved.storage())) continue;
-      autograd::impl::set_version_counter(saved, autograd::impl::version_counter(*at->second));
-    }
-  }
-
- private:
-  using Place = std::pair<const void*, const at::Tensor*>;
-  absl::InlinedVector<Place, 8> places_;  // in the order of the memory, then of the outputs
-};
+using State = BackwardRun::Pass::State;
 
 }  // namespace
 
-CompiledBackward::CompiledBackward(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges,
-                                   std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs)
-    : Node(std::move(edges)), plan_(std::move(plan)), outputs_(std::move(outputs)), runs_(std::move(runs)) {
-  if (ReachesApart()) ++reach_apart_;
+CompiledBackward::CompiledBackward(std::shared_ptr<BackwardRun> run, std::size_t place, autograd::edge_list edges)
+    : Node(std::move(edges)), run_(std::move(run)), place_(place) {
+  if (run_->HasSeveralNodes()) run_->Add(*this);
 }
 
 CompiledBackward::~CompiledBackward() {
-  if (ReachesApart()) --reach_apart_;
+  if (run_->HasSeveralNodes()) run_->Remove(*this);
 }
 
-void CompiledBackward::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
-  symbols_.assign(symbols.begin(), symbols.end());
-  saved_.resize(plan_->saved().size());
-  for (std::size_t i = 0; i < saved_.size(); ++i) {
-    const SavedValue& s = plan_->saved()[i];
-    if (s.is_input) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
-  }
-  inputs_.reserve(plan_->recompute_inputs().size());
-  for (std::int32_t i : plan_->recompute_inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
-}
-
-void CompiledBackward::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs) {
-  const MemoryOf visible(outputs.subspan(0, visible_outputs));
-  for (std::size_t i = 0; i < saved_.size(); ++i) {
-    const SavedValue& s = plan_->saved()[i];
-    if (s.is_input) continue;
-    const at::Tensor& t = outputs[At(s.index)];
-    const bool is_visible = At(s.index) < visible_outputs;
-    if (!is_visible) visible.ShareVersionWith(t);
-    if (is_visible && t.requires_grad() && t.grad_fn().get() != this) {
-      // A gate's, which leads here: its history is not asked for, and would make a cycle.
-      saved_[i] = autograd::SavedVariable(t.detach(), /*is_output=*/false);
-      continue;
-    }
-    saved_[i] = autograd::SavedVariable(t, /*is_output=*/is_visible && t.requires_grad());
-  }
-}
-
-void CompiledBackward::Release(const Used& used, bool last) {
-  std::lock_guard lock(mutex_);
-  std::lock_guard runs_lock(runs_->mutex);
-  std::vector<int>& released = runs_->released_in;
-  released.resize(plan_->graph().nodes.size(), BackwardRuns::kNever);
-  const int pass = autograd::get_current_graph_task_id();
-  // Without a pass the node dies (torch asks it up to 2.12): nothing is used up for those that share the run.
-  for (std::int32_t n : pass >= 0 ? used.readers : std::vector<std::int32_t>()) released[At(n)] = pass;
-  if (!last) return;
-  for (std::size_t s = 0; s < saved_.size(); ++s) {
-    const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
-    const bool done = used.everything || std::all_of(readers.begin(), readers.end(), [&](std::int32_t n) {
-                        return released[At(n)] != BackwardRuns::kNever;
-                      });
-    if (done) saved_[s].reset_data();
-  }
-  for (autograd::SavedVariable& s : inputs_) s.reset_data();
-}
-
-at::Tensor CompiledBackward::Unpack(const autograd::SavedVariable& saved) { return saved.unpack(getptr()); }
-
-std::string CompiledBackward::WantedGradients(const std::string& defined) const {
-  std::string wanted(plan_->gradients().size(), '0');
-  for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
-    if (!task_should_compute_output(g)) continue;
+// Gradients that the pass asks for and that depend on a defined tangent.
+void CompiledBackward::AddWanted(const std::string& defined, std::string* wanted) const {
+  for (std::size_t i = 0; i < inputs().gradients.size(); ++i) {
+    if (!task_should_compute_output(i)) continue;
+    const std::size_t g = At(inputs().gradients[i]);
     for (std::size_t t = 0; t < defined.size(); ++t) {
-      if (defined[t] == '1' && plan_->Depends(g, t)) wanted[g] = '1';
+      if (defined[t] == '1' && run_->plan().Depends(g, t)) (*wanted)[g] = '1';
     }
   }
-  return wanted;
-}
-
-at::Tensor CompiledBackward::ZeroTangent(std::size_t tangent) const {
-  auto own = std::find(outputs_.begin(), outputs_.end(), static_cast<std::int32_t>(tangent));
-  if (own != outputs_.end()) return input_metadata(static_cast<std::size_t>(own - outputs_.begin())).zeros_like();
-  const ir::Graph& joint = plan_->joint();
-  const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
-  std::vector<std::int64_t> sizes;
-  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, symbols_));
-  return at::zeros(sizes, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
-}
-
-// The backward was recorded for a tangent with these strides; another layout may not fit its views.
-at::Tensor CompiledBackward::PrepareTangent(std::size_t tangent, at::Tensor gradient) const {
-  if (!gradient.defined()) gradient = ZeroTangent(tangent);
-  const ir::Graph& joint = plan_->joint();
-  const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
-  if (recorded.layout != c10::Layout::Strided || gradient.layout() != c10::Layout::Strided) return gradient;
-  std::vector<std::int64_t> strides;
-  bool same = true;
-  for (std::size_t d = 0; d < recorded.strides.size(); ++d) {
-    strides.push_back(joint.exprs.Evaluate(recorded.strides[d], symbols_));
-    auto dim = static_cast<std::int64_t>(d);
-    same = same && (gradient.size(dim) <= 1 || gradient.stride(dim) == strides.back());
-  }
-  if (same) return gradient;
-  return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
-}
-
-bool CompiledBackward::Reaches(std::size_t edge, std::size_t input) const {
-  const std::size_t tangent = At(outputs_[input]);
-  // An output without a tangent was computed with others, which lead where it does.
-  return tangent >= plan_->tangents().size() || edge >= plan_->input_gradients() || plan_->Reaches(edge, tangent);
-}
-
-void CompiledBackward::PassOverUnreached(const std::string& defined) {
-  // Where no output leads there is no edge either.
-  if (defined.find('0') == std::string::npos) return;
-  for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
-    bool reached = !next_edge(g).is_valid();
-    for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Reaches(g, t);
-    if (!reached) SilenceHooks(next_edge(g).function);
-  }
-}
-
-std::vector<std::int32_t> CompiledBackward::Turns(const std::string& defined) const {
-  std::vector<std::int32_t> turns(plan_->input_gradients());
-  for (std::size_t g = 0; g < turns.size(); ++g) turns[g] = plan_->TurnOf(g, defined);
-  return turns;
-}
-
-// Left as it is: of several groups of outputs each has a node that asks.
-std::string CompiledBackward::CutOfBackward() const {
-  if (plan_->output_gradients().empty()) return "";
-  std::lock_guard lock(runs_->mutex);
-  const auto it = runs_->cut_in.find(autograd::get_current_graph_task_id());
-  return it == runs_->cut_in.end() || it->second.find('1') == std::string::npos ? "" : it->second;
 }
 
 autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradients) {
-  std::string defined(plan_->tangents().size(), '0');
+  autograd::variable_list own = std::move(gradients);
+  return run_->IsJoint() && PassUnderWay() != nullptr ? ApplyTogether(std::move(own)) : ApplyAlone(std::move(own));
+}
+
+autograd::variable_list CompiledBackward::ApplyAlone(autograd::variable_list gradients) {
+  const BackwardPlan& plan = run_->plan();
+  std::string defined(plan.tangents().size(), '0');
   autograd::variable_list tangents(defined.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    std::size_t t = At(outputs_[i]);
-    if (t >= defined.size() || !gradients[i].defined()) continue;
+  for (std::size_t i = 0; i < inputs().tangents.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const std::size_t t = At(inputs().tangents[i]);
     defined[t] = '1';
     tangents[t] = std::move(gradients[i]);
   }
   gradients.clear();
-  PassOverUnasked();
-  ForgetDeadEdges(*this);
-  PassOverUnreached(defined);
-  BackwardPlan::Key key{WantedGradients(defined), defined, CutOfBackward()};
-  autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
-  result.resize(plan_->input_gradients());
-  if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(*this, result);
-  if (AnyLeafHasHooks(*this)) OrderLeaves(*this, Turns(defined));
-  if (ReachesApart()) RecallDeadEdges(*this);
+  std::string wanted(plan.gradients().size(), '0');
+  AddWanted(defined, &wanted);
+  if (!run_->HasSeveralNodes()) {
+    const GradientTargets targets{*this, next_edges(), sequence_nr()};
+    return run_->InputGradients(std::move(tangents), std::move(defined), std::move(wanted), targets, &used_);
+  }
+  autograd::edge_list edges(plan.input_gradients());
+  for (std::size_t i = 0; i < num_outputs(); ++i) edges[At(inputs().gradients[i])] = next_edge(i);
+  const GradientTargets targets{*this, edges, sequence_nr()};
+  autograd::variable_list found =
+      run_->InputGradients(std::move(tangents), std::move(defined), std::move(wanted), targets, &used_);
+  computed_ = true;
+  last_ = PassUnderWay() == nullptr || run_->EndsPass(*this);
+  autograd::variable_list result;
+  for (std::int32_t g : inputs().gradients) result.push_back(std::move(found[At(g)]));
   return result;
 }
 
-autograd::variable_list CompiledBackward::Gradients(autograd::variable_list tangents, const BackwardPlan::Key& key,
-                                                    Used* used) {
-  std::unique_lock lock(mutex_);
-  *used = {{}, /*everything=*/false};
-  if (key.wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
-  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(tangents), key, used);  // a leaf copies then
-  return RunVariant(std::move(tangents), key, used, &lock);
-}
-
-// As eager: an operator's saved values serve one backward pass.
-ir::NodeIndex CompiledBackward::FirstUsedUp(const BackwardPlan::Variant& variant) const {
-  std::lock_guard lock(runs_->mutex);
-  const std::vector<int>& released = runs_->released_in;
-  if (released.empty()) return ir::kNoNode;
-  const int now = autograd::get_current_graph_task_id();
-  for (std::int32_t n : variant.readers) {
-    // What another node of this run has used in the same pass is, in eager, used once for both.
-    if (released[At(n)] != BackwardRuns::kNever && released[At(n)] != now) return n;
+autograd::variable_list CompiledBackward::ApplyTogether(autograd::variable_list gradients) {
+  BackwardRun::Pass& pass = run_->PassOfNow();
+  // A pass may start here, or be told again what has come to a gate.
+  for (std::size_t i = 0; i < inputs().tangents.size(); ++i) {
+    const std::size_t t = At(inputs().tangents[i]);
+    if (!gradients[i].defined() || pass.defined[t] == '1') continue;
+    pass.defined[t] = '1';
+    pass.tangents[t] = std::move(gradients[i]);
   }
-  return ir::kNoNode;
-}
-
-// What eager's pass brings to leaves before it comes to the node that fails.
-void CompiledBackward::AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
-                                        autograd::variable_list tangents, const BackwardPlan::Key& key) {
-  BackwardPlan::Key early = key;
-  early.wanted.assign(key.wanted.size(), '0');
-  for (std::size_t i = 0; i < variant.gradients.size(); ++i) {
-    const std::size_t g = At(variant.gradients[i]);
-    if (g < plan_->input_gradients() && variant.made_by[i] < node) early.wanted[g] = '1';
+  gradients.clear();
+  computed_ = false;
+  if (pass.states[place_] == State::kWaiting) Compute(pass);
+  if (pass.error != nullptr) {
+    // The engine's queue keeps what is ready when a pass fails until the next one: the last of the nodes fails.
+    if (--pass.failing == 0) std::rethrow_exception(std::exchange(pass.error, nullptr));
+    HoldBack();
+    return autograd::variable_list(num_outputs());
   }
-  if (early.wanted.find('1') == std::string::npos) return;
-  const BackwardPlan::Variant& before = *ValueOrThrow(plan_->FindVariant(early));
-  if (FirstUsedUp(before) != ir::kNoNode) return;
-  Unpacked unpacked = UnpackFor(before);
-  if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
-  autograd::variable_list gradients = Execute(before, std::move(unpacked.saved), std::move(tangents), {});
-  gradients.resize(plan_->input_gradients());
-  AccumulateNow(*this, std::move(gradients), Turns(key.defined));
-}
-
-autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const BackwardPlan::Key& key,
-                                                     Used* used, std::unique_lock<std::mutex>* lock) {
-  const BackwardPlan::Variant& variant = *ValueOrThrow(plan_->FindVariant(key));
-  if (const ir::NodeIndex node = FirstUsedUp(variant); node != ir::kNoNode) {
-    AccumulateBefore(node, variant, std::move(tangents), key);
-    TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
-  }
-  used->readers = variant.readers;
-  Unpacked unpacked = UnpackFor(variant);
-  if (unpacked.error != nullptr) {
-    AccumulateBefore(unpacked.failed, variant, std::move(tangents), key);
-    std::rethrow_exception(unpacked.error);
-  }
-  const std::vector<std::size_t> early = EarlyOutputs(variant, key.defined);
-  // The hooks of leaves run in between: they may come here again.
-  if (!early.empty()) lock->unlock();
-  return Execute(variant, std::move(unpacked.saved), std::move(tangents), early);
-}
-
-// Where hooks are told of gradients (DistributedDataParallel's send them to others) these go to their leaves as soon as
-// they are there, in eager's order.
-std::vector<std::size_t> CompiledBackward::EarlyOutputs(const BackwardPlan::Variant& variant,
-                                                        const std::string& defined) const {
-  std::vector<std::size_t> early;
-  if (!AnyLeafHasHooks(*this)) return early;
-  const std::vector<std::int32_t> turns = Turns(defined);
-  const auto turn = [&](std::size_t output) { return turns[At(variant.gradients[output])]; };
-  for (std::size_t i = 0; i < variant.gradients.size(); ++i) {
-    const std::size_t g = At(variant.gradients[i]);
-    if (g < turns.size() && turns[g] >= 0 && next_edge(g).is_valid()) early.push_back(i);
-  }
-  std::stable_sort(early.begin(), early.end(), [&](std::size_t a, std::size_t b) { return turn(a) < turn(b); });
-  return early;
-}
-
-namespace {
-
-// An autograd node fails as a whole.
-ir::NodeIndex FirstOfSequence(const ir::Graph& graph, ir::NodeIndex node) {
-  const std::int64_t sequence = graph.nodes[At(node)].sequence;
-  while (sequence >= 0 && node > 0 && graph.nodes[At(node - 1)].sequence == sequence) --node;
-  return node;
-}
-
-}  // namespace
-
-// As eager: what an operator saved and the program has written since fails where the pass comes to it.
-CompiledBackward::Unpacked CompiledBackward::UnpackFor(const BackwardPlan::Variant& variant) {
-  Unpacked unpacked;
-  for (std::int32_t i : variant.inputs) {
-    if (At(i) >= saved_.size()) continue;
-    try {
-      unpacked.saved.push_back(Unpack(saved_[At(i)]));
-    } catch (const c10::Error&) {  // a hook's error in Python goes on at once
-      ir::NodeIndex node = 0;
-      for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
-        if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
-        node = FirstOfSequence(plan_->graph(), n);
-        break;
-      }
-      if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};
-    }
-  }
-  return unpacked;
-}
-
-autograd::variable_list CompiledBackward::Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
-                                                  autograd::variable_list tangents,
-                                                  absl::Span<const std::size_t> early) {
-  std::vector<at::Tensor> inputs;
-  inputs.reserve(variant.inputs.size());
-  bool any_copied = false;
-  auto next = saved.begin();
-  for (std::int32_t i : variant.inputs) {
-    std::size_t at = At(i);
-    if (at < saved_.size()) {
-      inputs.push_back(std::move(*next++));
-    } else {
-      std::size_t t = at - saved_.size();
-      const auto* given = tangents[t].unsafeGetTensorImpl();
-      inputs.push_back(PrepareTangent(t, std::move(tangents[t])));
-      any_copied = any_copied || inputs.back().unsafeGetTensorImpl() != given;
-    }
-  }
-  tangents.clear();
-  saved.clear();
-  std::vector<at::Tensor> outputs(variant.gradients.size());
-  {
-    const c10::impl::LocalDispatchKeySet outside = c10::impl::tls_local_dispatch_key_set();
-    at::AutoDispatchBelowADInplaceOrView below;
-    c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto made = [&](std::size_t i) {
-      const c10::impl::ForceDispatchKeyGuard as_outside(outside);
-      OwnMemoryOfLeaf(*this, At(variant.gradients[i]), outputs[i]);
-      AccumulateEarly(*this, At(variant.gradients[i]), &outputs[i]);
-    };
-    const auto given = absl::MakeSpan(inputs);
-    const auto results = absl::MakeSpan(outputs);
-    ThrowIfError(early.empty() ? variant.executable->RunConsuming(given, symbols_, results)
-                               : variant.executable->RunTelling(given, symbols_, results, early, made));
-  }
-  autograd::variable_list result(plan_->gradients().size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant.gradients[i])] = std::move(outputs[i]);
-  inputs.clear();
-  if (any_copied) OwnMemory(result);
+  TORCH_CHECK(pass.states[place_] == State::kComputed,
+              "a hook of a leaf runs a backward pass on several devices, while a graph's own is under way");
+  autograd::variable_list result;
+  result.reserve(num_outputs());
+  for (std::int32_t g : inputs().gradients) result.push_back(std::move(pass.gradients[At(g)]));
   return result;
 }
 
-autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_list tangents,
-                                                            const BackwardPlan::Key& key, Used* used) {
-  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key));
-  *used = {plan_->Readers(key.defined), /*everything=*/true};
-  std::vector<at::Tensor> inputs;
-  for (std::int32_t i : plan->inputs) {
-    auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);
-    if (tangent != plan_->tangents().end()) {
-      auto t = static_cast<std::size_t>(tangent - plan_->tangents().begin());
-      inputs.push_back(PrepareTangent(t, tangents[t]));
-      continue;
-    }
-    const auto& extra = plan_->recompute_inputs();
-    auto found = std::find(extra.begin(), extra.end(), i);
-    if (found != extra.end()) {
-      inputs.push_back(Unpack(inputs_[At(found - extra.begin())]));
-      continue;
-    }
-    for (std::size_t s = 0; s < saved_.size(); ++s) {
-      if (plan_->saved()[s].is_input && plan_->saved()[s].index == i) inputs.push_back(Unpack(saved_[s]));
-    }
+void CompiledBackward::Compute(BackwardRun::Pass& pass) {
+  const BackwardRun::Waiting waiting = run_->WaitingIn(pass, *this);
+  std::string wanted(run_->plan().gradients().size(), '0');
+  autograd::edge_list edges(run_->plan().input_gradients());
+  std::uint64_t first_made = sequence_nr();
+  for (const CompiledBackward* node : waiting.ready) {
+    node->AddWanted(pass.defined, &wanted);
+    for (std::size_t i = 0; i < node->num_outputs(); ++i) edges[At(node->inputs().gradients[i])] = node->next_edge(i);
+    first_made = std::min(first_made, node->sequence_nr());
+    pass.states[node->place_] = State::kTaken;
   }
-  for (std::int32_t s : plan->saved) inputs.push_back(Unpack(saved_[At(s)]));
-  std::vector<at::Tensor> outputs(plan->gradients.size());
-  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  ThrowIfError(plan->executable->Run(inputs, symbols_, absl::MakeSpan(outputs)));
-  autograd::variable_list result(plan_->gradients().size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(plan->gradients[i])] = std::move(outputs[i]);
-  return result;
+  autograd::variable_list tangents = waiting.others ? pass.tangents : std::exchange(pass.tangents, {});
+  const GradientTargets targets{*this, edges, first_made, first_made - 1};
+  autograd::variable_list found;
+  try {
+    found = run_->InputGradients(std::move(tangents), pass.defined, std::move(wanted), targets, &used_);
+  } catch (...) {
+    pass.error = std::current_exception();
+    pass.failing = waiting.ready.size();
+    return;
+  }
+  for (const CompiledBackward* node : waiting.ready) {
+    for (std::int32_t g : node->inputs().gradients) pass.gradients[At(g)] = std::move(found[At(g)]);
+    pass.states[node->place_] = State::kComputed;
+  }
+  computed_ = true;
+  last_ = !waiting.others;
+}
+
+void CompiledBackward::HoldBack() const {
+  autograd::GraphTask& pass = *PassUnderWay();
+  const std::lock_guard lock(pass.mutex_);
+  for (const autograd::Edge& e : next_edges()) {
+    if (e.is_valid()) ++pass.dependencies_[e.function.get()];
+  }
+}
+
+void CompiledBackward::release_variables() {
+  // Up to torch 2.12 a node that dies is asked, too: others of its run may need what is saved.
+  const bool is_asked = autograd::get_current_graph_task_id() >= 0 && std::exchange(computed_, false);
+  if (!run_->HasSeveralNodes() || is_asked) run_->Release(used_, last_);
 }
 
 }  // namespace framefuse

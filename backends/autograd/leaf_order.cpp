@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "backends/autograd/end_of_backward.h"
-#include "backends/autograd/pass_walk.h"
+#include "backends/autograd/pass_under_way.h"
 #include "backends/autograd/quiet_hooks.h"
 
 namespace framefuse {
@@ -28,10 +28,15 @@ using LastToLead = std::unordered_map<const autograd::Node*, std::uint64_t>;
 
 LastToLead WalkPass(const autograd::GraphTask& pass) {
   LastToLead last;
-  EagerWalk(pass, [&](const PlaceInPass& from, const PlaceInPass& to) {
-    const auto [it, is_first] = last.emplace(to.node, from.node->sequence_nr());
-    if (!is_first) it->second = std::min(it->second, from.node->sequence_nr());
-  });
+  const auto add = [&last](const autograd::Node& from) {
+    for (const autograd::Edge& e : from.next_edges()) {
+      if (!e.is_valid()) continue;
+      const auto [it, is_first] = last.emplace(e.function.get(), from.sequence_nr());
+      if (!is_first) it->second = std::min(it->second, from.sequence_nr());
+    }
+  };
+  for (const autograd::Node* root : pass.graph_roots_) add(*root);
+  for (const autograd::Node* node : pass.nodes_in_graph_) add(*node);
   return last;
 }
 
@@ -46,7 +51,7 @@ std::shared_ptr<const LastToLead> LastToLeadInPass() {
 // Whether a node of the pass leads there that the engine has not run yet: it runs the later made ones first.
 class ReachedLater {
  public:
-  explicit ReachedLater(const autograd::Node& node) : sequence_(node.sequence_nr()), last_(LastToLeadInPass()) {}
+  explicit ReachedLater(const GradientTargets& targets) : sequence_(targets.first_made), last_(LastToLeadInPass()) {}
   bool contains(const autograd::Node* leaf) const {
     const auto it = last_->find(leaf);
     return it != last_->end() && it->second < sequence_;
@@ -109,44 +114,38 @@ bool RunsInPass(const autograd::Node& leaf) {
   return it != asked->end() && it->second.needed_ && it->second.captures_ == nullptr;
 }
 
-void AccumulatePending(autograd::Node& node, autograd::Node& leaf) {
-  if (autograd::Variable gradient = TakePending(node, leaf); gradient.defined()) {
-    AccumulateAt(leaf, std::move(gradient));
-  }
-}
-
-autograd::variable_list AccumulateNow(autograd::Node& node, autograd::variable_list gradients,
+autograd::variable_list AccumulateNow(const GradientTargets& targets, autograd::variable_list gradients,
                                       const std::vector<std::int32_t>& turns) {
-  const ReachedLater later(node);
+  const ReachedLater later(targets);
   std::vector<std::size_t> order(gradients.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return turns[a] < turns[b]; });
   for (std::size_t i : order) {
-    const autograd::Edge& e = node.next_edge(i);
+    const autograd::Edge& e = targets.edges[i];
     if (!gradients[i].defined() || !e.is_valid() || !IsLeaf(e.function.get())) continue;
     if (later.contains(e.function.get()) || !RunsInPass(*e.function)) continue;
     autograd::Variable gradient = std::exchange(gradients[i], autograd::Variable());
-    const autograd::Variable pending = TakePending(node, *e.function);
+    const autograd::Variable pending = TakePending(targets.node, *e.function);
     AccumulateAt(*e.function, pending.defined() ? pending + gradient : std::move(gradient));
     SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
   }
   return gradients;
 }
 
-bool AccumulateEarly(autograd::Node& node, std::size_t edge, autograd::Variable* gradient) {
-  const autograd::Edge& e = node.next_edge(edge);
+bool AccumulateEarly(const GradientTargets& targets, std::size_t edge, autograd::Variable* gradient) {
+  const autograd::Edge& e = targets.edges[edge];
   if (!gradient->defined() || !e.is_valid() || !IsLeaf(e.function.get()) || !RunsInPass(*e.function)) return false;
   // The engine waits for streams between nodes.
-  if (e.function->stream() != node.stream() || ReachedLater(node).contains(e.function.get())) return false;
-  const autograd::Variable pending = TakePending(node, *e.function);
+  if (e.function->stream() != targets.node.stream() || ReachedLater(targets).contains(e.function.get())) return false;
+  const autograd::Variable pending = TakePending(targets.node, *e.function);
   if (pending.defined()) *gradient = pending + *gradient;
   AccumulateAt(*e.function, std::move(*gradient));
   SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
   return true;
 }
 
-bool AnyLeafHasHooks(const autograd::Node& node) {
-  for (const autograd::Edge& e : node.next_edges()) {
+bool AnyLeafHasHooks(const GradientTargets& targets) {
+  for (const autograd::Edge& e : targets.edges) {
     if (!e.is_valid()) continue;
     autograd::Node& n = *e.function;
     const bool hooked = !n.tensor_pre_hooks().empty() || !n.pre_hooks().empty() || !n.post_hooks().empty() ||
@@ -156,11 +155,11 @@ bool AnyLeafHasHooks(const autograd::Node& node) {
   return false;
 }
 
-void OrderLeaves(autograd::Node& node, const std::vector<std::int32_t>& turns) {
-  const ReachedLater later(node);
+void OrderLeaves(const GradientTargets& targets, const std::vector<std::int32_t>& turns) {
+  const ReachedLater later(targets);
   std::vector<std::pair<std::int32_t, NodePtr>> leaves;
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    const autograd::Edge& e = node.next_edge(i);
+    const autograd::Edge& e = targets.edges[i];
     if (turns[i] < 0 || !e.is_valid() || !IsLeaf(e.function.get()) || later.contains(e.function.get())) continue;
     leaves.emplace_back(turns[i], e.function);
   }
@@ -169,8 +168,7 @@ void OrderLeaves(autograd::Node& node, const std::vector<std::int32_t>& turns) {
   std::vector<std::pair<NodePtr, std::uint64_t>> before;
   before.reserve(leaves.size());
   for (const auto& [turn, leaf] : leaves) before.emplace_back(leaf, leaf->sequence_nr());
-  // A leaf's number is the highest there is: the engine comes to it as soon as it can.
-  for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].second->set_sequence_nr(UINT64_MAX - i);
+  for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].second->set_sequence_nr(targets.first_leaf - i);
   AtEndOfBackward([before = std::move(before)] {
     for (const auto& [leaf, number] : before) leaf->set_sequence_nr(number);
   });

@@ -11,23 +11,23 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/autograd/gradient_targets.h"
+
 namespace framefuse {
 
-// `node` runs now. turns[i]: of its edge i, smaller is earlier, negative: no gradient goes there.
-void OrderLeaves(torch::autograd::Node& node, const std::vector<std::int32_t>& turns);
-// gradients[i] goes to the leaf behind edge i now, with its hooks: `node` is about to fail, and in eager the leaf came
-// before the node that fails. What other nodes have brought it goes with it. turns: as OrderLeaves takes them.
-// Returns the gradients of what is no leaf, or a leaf that nodes still to come lead to.
-torch::autograd::variable_list AccumulateNow(torch::autograd::Node& node, torch::autograd::variable_list gradients,
+// turns[i]: of edge i, smaller is earlier, negative: no gradient goes there.
+void OrderLeaves(const GradientTargets& targets, const std::vector<std::int32_t>& turns);
+// gradients[i] goes to the leaf behind edge i now, with its hooks: the node is about to fail, and in eager the leaf
+// came before the node that fails. What others have brought it goes with it. turns:
+// as OrderLeaves takes them. Returns the gradients of what is no leaf, or a leaf that nodes still to come lead to.
+torch::autograd::variable_list AccumulateNow(const GradientTargets& targets, torch::autograd::variable_list gradients,
                                              const std::vector<std::int32_t>& turns);
-// The gradient of edge i alone, while `node` still computes others; false: it is left to the engine, as it is.
-bool AccumulateEarly(torch::autograd::Node& node, std::size_t edge, torch::autograd::Variable* gradient);
-// What has come to the leaf in this pass goes there now, while `node` runs.
-void AccumulatePending(torch::autograd::Node& node, torch::autograd::Node& leaf);
+// The gradient of edge i alone, while the node still computes others; false: it is left to the engine, as it is.
+bool AccumulateEarly(const GradientTargets& targets, std::size_t edge, torch::autograd::Variable* gradient);
 // With a list of inputs (torch.autograd.grad) a pass may end before the leaf's node.
 bool RunsInPass(const torch::autograd::Node& leaf);
 // Whether a hook sees when a gradient comes to one of the leaves behind these edges.
-bool AnyLeafHasHooks(const torch::autograd::Node& node);
+bool AnyLeafHasHooks(const GradientTargets& targets);
 
 }  // namespace framefuse
 

@@ -6,8 +6,7 @@
 
 #include <utility>
 
-#include "backends/autograd/dead_edges.h"
-#include "backends/autograd/unasked_nodes.h"
+#include "backends/autograd/pass_under_way.h"
 
 namespace framefuse {
 namespace {
@@ -26,60 +25,63 @@ bool IsObserved(autograd::Node& node) {
 
 }  // namespace
 
-OutputGate::OutputGate(std::shared_ptr<const BackwardPlan> plan, std::size_t tangent, std::vector<std::size_t> places,
-                       autograd::edge_list edges, std::shared_ptr<BackwardRuns> runs)
-    : Node(std::move(edges)),
-      plan_(std::move(plan)),
-      tangent_(tangent),
-      places_(std::move(places)),
-      runs_(std::move(runs)) {}
+OutputGate::OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, std::vector<std::size_t> places,
+                       autograd::edge_list edges)
+    : Node(std::move(edges)), run_(std::move(run)), tangent_(tangent), places_(std::move(places)) {}
 
-std::string OutputGate::DecideCut() const {
-  constexpr std::size_t kPasses = 16;  // nobody tells of a pass's end
-  std::lock_guard lock(runs_->mutex);
-  auto& passes = runs_->cut_in;
-  std::string& cut = passes[autograd::get_current_graph_task_id()];
-  cut.resize(plan_->output_gradients().size(), '?');
+void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_list* result) {
+  const BackwardPlan& plan = run_->plan();
+  BackwardPlan::Key key{std::string(plan.gradients().size(), '0'), std::string(plan.tangents().size(), '0'),
+                        run_->DecideCut(places_, [this](std::size_t k) {
+                          const autograd::Edge& edge = EdgeTo(k);
+                          return edge.is_valid() && IsObserved(*edge.function);
+                        })};
+  key.defined[tangent_] = '1';
   for (std::size_t k = 0; k < places_.size(); ++k) {
-    char& here = cut[places_[k]];
-    const autograd::Edge& edge = next_edge(k + 1);
-    if (here == '?') here = edge.is_valid() && IsObserved(*edge.function) ? '1' : '0';
+    const bool wanted = key.cut[places_[k]] == '1' && task_should_compute_output(nodes() + k);
+    if (wanted) key.wanted[plan.output_gradients()[places_[k]].gradient] = '1';
   }
-  std::string result = cut;
-  if (passes.size() > kPasses) passes.erase(passes.begin());
-  return result;
+  autograd::variable_list tangents(key.defined.size());
+  tangents[tangent_] = gradient;
+  const GradientTargets no_leaves{*this, {}};
+  autograd::variable_list found = run_->Gradients(std::move(tangents), key, no_leaves, &used_);
+  for (std::size_t k = 0; k < places_.size(); ++k) {
+    (*result)[nodes() + k] = std::move(found[plan.output_gradients()[places_[k]].gradient]);
+  }
+  if (at::GradMode::is_enabled()) used_ = {{}, /*everything=*/false};  // the graph of the gradient keeps it
+}
+
+// Nodes that compute together are not given it by the engine: each would hold it until it runs.
+void OutputGate::HandOver(at::Tensor gradient, autograd::variable_list* result) {
+  const bool together = run_->IsJoint() && PassUnderWay() != nullptr;
+  bool seen = !together || !post_hooks().empty();
+  bool asked = false;
+  for (std::size_t n = 0; n < nodes(); ++n) {
+    seen = seen || IsObserved(*next_edge(n).function);
+    asked = asked || task_should_compute_output(n);
+  }
+  for (std::size_t n = 0; n < nodes() && seen; ++n) (*result)[n] = gradient;
+  if (!together || !asked || !gradient.defined()) return;
+  BackwardRun::Pass& pass = run_->PassOfNow();
+  pass.defined[tangent_] = '1';
+  pass.tangents[tangent_] = std::move(gradient);
 }
 
 autograd::variable_list OutputGate::apply(autograd::variable_list&& gradients) {
-  PassOverUnasked();
-  ForgetDeadEdges(*this);
   autograd::variable_list result(num_outputs());
   used_ = {{}, /*everything=*/false};
   used_in_ = autograd::get_current_graph_task_id();
-  if (!places_.empty() && gradients[0].defined()) {
-    BackwardPlan::Key key{std::string(plan_->gradients().size(), '0'), std::string(plan_->tangents().size(), '0'),
-                          DecideCut()};
-    key.defined[tangent_] = '1';
-    for (std::size_t k = 0; k < places_.size(); ++k) {
-      const bool wanted = key.cut[places_[k]] == '1' && task_should_compute_output(k + 1);
-      if (wanted) key.wanted[plan_->output_gradients()[places_[k]].gradient] = '1';
-    }
-    autograd::variable_list tangents(key.defined.size());
-    tangents[tangent_] = gradients[0];
-    autograd::variable_list found = Whole().Gradients(std::move(tangents), key, &used_);
-    for (std::size_t k = 0; k < places_.size(); ++k) {
-      result[k + 1] = std::move(found[plan_->output_gradients()[places_[k]].gradient]);
-    }
-    if (at::GradMode::is_enabled()) used_ = {{}, /*everything=*/false};  // the graph of the gradient keeps it
-  }
-  result[0] = std::move(gradients[0]);
+  if (!places_.empty() && gradients[0].defined()) BringToPlaces(gradients[0], &result);
+  HandOver(std::move(gradients[0]), &result);
   return result;
 }
 
 void OutputGate::release_variables() {
   // Up to torch 2.12 a node that dies is asked, too: what it used belongs to others.
   if (used_.readers.empty() || used_in_ != autograd::get_current_graph_task_id()) return;
-  Whole().Release(used_, /*last=*/!task_should_compute_output(0));
+  bool last = true;
+  for (std::size_t n = 0; n < nodes(); ++n) last = last && !task_should_compute_output(n);
+  run_->Release(used_, last);
 }
 
 }  // namespace framefuse

@@ -1,15 +1,14 @@
-// OutputGate: the grad_fn of one output of a run that has several. It hands the output's tangent to the run's
-// CompiledBackward, so that hooks on an output run in those passes only that reach it.
+// OutputGate: the grad_fn of one output of a run that has several. It hands the output's tangent to the run, so that
+// hooks on an output run in those passes only that reach it.
 // An output that others were computed with is a place where a pass may be cut: if a hook, retain_grad() or
-// torch.autograd.grad asks for the gradient there, the gates of the others bring it their part, and the
-// CompiledBackward starts from what has come to the gate in all.
+// torch.autograd.grad asks for the gradient there, the gates of the others bring it their part, and the run starts from
+// what has come to the gate in all.
 // Invariant: whether a pass is cut at an output is decided once, by the first gate that leads to it.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_GATE_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_GATE_H_
 
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "backends/autograd/compiled_backward.h"
@@ -18,9 +17,10 @@ namespace framefuse {
 
 class OutputGate final : public torch::autograd::Node {
  public:
-  // Edges: the CompiledBackward, then for each of `places` (indices of output_gradients()) the gate of that output.
-  OutputGate(std::shared_ptr<const BackwardPlan> plan, std::size_t tangent, std::vector<std::size_t> places,
-             torch::autograd::edge_list edges, std::shared_ptr<BackwardRuns> runs);
+  // Edges: the nodes of the inputs that the output reaches, then for each of `places` (indices of output_gradients())
+  // the gate of that output.
+  OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, std::vector<std::size_t> places,
+             torch::autograd::edge_list edges);
 
   std::string name() const override { return "CompiledFunctionBackward"; }
   void release_variables() override;
@@ -28,14 +28,16 @@ class OutputGate final : public torch::autograd::Node {
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
   static constexpr int kNoBackward = -2;
-  std::string DecideCut() const;
-  CompiledBackward& Whole() const { return *CompiledBackward::From(next_edge(0).function); }
+  std::size_t nodes() const { return num_outputs() - places_.size(); }
+  torch::autograd::Edge EdgeTo(std::size_t place) const { return next_edge(nodes() + place); }
+  // A part of what reaches the places, if the pass is cut there.
+  void BringToPlaces(const at::Tensor& gradient, torch::autograd::variable_list* result);
+  void HandOver(at::Tensor gradient, torch::autograd::variable_list* result);
 
-  std::shared_ptr<const BackwardPlan> plan_;
+  std::shared_ptr<BackwardRun> run_;
   std::size_t tangent_;
   std::vector<std::size_t> places_;
-  std::shared_ptr<BackwardRuns> runs_;
-  CompiledBackward::Used used_;
+  BackwardRun::Used used_;
   int used_in_ = kNoBackward;
 };
 

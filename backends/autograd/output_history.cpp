@@ -1,5 +1,6 @@
 #include "backends/autograd/output_history.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
@@ -8,7 +9,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,9 +20,6 @@ namespace framefuse {
 namespace {
 
 namespace autograd = torch::autograd;
-
-// Whether a backward pass that brings it no gradient does anything that can be noticed. Hooks on a leaf are silenced.
-bool NoticesUndefined(const at::Tensor& t, const autograd::Edge& edge) { return edge.is_valid() && !t.is_leaf(); }
 
 void SetHistory(at::Tensor& t, const AutogradNodePtr& node) {
   // An operator may have returned its argument itself, which has a history of its own.
@@ -46,15 +43,6 @@ OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vect
   for (std::size_t g = 0; g < inputs_.size(); ++g) {
     for (std::size_t t = 0; t < plan_->tangents().size(); ++t) reached_[g] = reached_[g] || plan_->Reaches(g, t);
   }
-  for (std::size_t t = 1; t < plan_->tangents().size(); ++t) {
-    for (std::size_t g = 0; g < inputs_.size(); ++g) {
-      same_inputs_ = same_inputs_ && plan_->Reaches(g, t) == plan_->Reaches(g, 0);
-    }
-  }
-  for (std::size_t o = 0; o < outputs_.size(); ++o) {
-    if (!IsOfView(o)) together_.push_back(static_cast<std::int32_t>(o));
-  }
-  same_inputs_ = same_inputs_ && !together_.empty();
 }
 
 // An output before those that were computed with it.
@@ -97,86 +85,61 @@ std::vector<std::size_t> OutputHistory::CutPointsAfter(std::size_t output) const
   return places;
 }
 
-std::vector<OutputHistory::Group> OutputHistory::Groups(absl::Span<const at::Tensor> inputs,
-                                                        const autograd::edge_list& edges) const {
-  if (same_inputs_) return {together_};
-  std::map<std::vector<bool>, Group> groups;
-  std::vector<bool> notices(inputs_.size(), false);
-  for (std::size_t g = 0; g < inputs_.size(); ++g) {
-    notices[g] = NoticesUndefined(inputs[At(inputs_[g])], edges[g]);
+autograd::edge_list OutputHistory::EdgesTo(const BackwardPlan::InputClass& inputs,
+                                           absl::Span<const at::Tensor> given) const {
+  autograd::edge_list edges;
+  edges.reserve(inputs.gradients.size());
+  for (std::int32_t g : inputs.gradients) {
+    const at::Tensor& t = given[At(inputs_[At(g)])];
+    const bool leads = reached_[At(g)] && t.defined() && t.requires_grad();
+    edges.push_back(leads ? autograd::impl::gradient_edge(t) : autograd::Edge());
   }
-  for (std::size_t o = 0; o < outputs_.size(); ++o) {
-    if (IsOfView(o)) continue;
-    std::vector<bool> reached(notices.size(), false);
-    for (std::size_t g = 0; g < notices.size() && o < plan_->tangents().size(); ++g) {
-      reached[g] = notices[g] && plan_->Reaches(g, o);
-    }
-    groups[std::move(reached)].push_back(static_cast<std::int32_t>(o));
-  }
-  std::vector<Group> result;
-  result.reserve(groups.size());
-  for (auto& [reached, group] : groups) result.push_back(std::move(group));
-  // The node made last runs first.
-  const auto first_turn = [&](const Group& group) {
-    std::int32_t turn = INT32_MAX;
-    for (std::int32_t o : group) turn = std::min(turn, TurnOf(At(o)));
-    return turn;
-  };
-  std::stable_sort(result.begin(), result.end(),
-                   [&](const Group& a, const Group& b) { return first_turn(a) > first_turn(b); });
-  return result;
+  return edges;
 }
 
-autograd::edge_list OutputHistory::EdgesOf(const Group& group, const autograd::edge_list& edges) const {
-  autograd::edge_list result = edges;
-  for (std::size_t g = 0; g < result.size(); ++g) {
-    bool reached = false;
-    for (std::int32_t o : group) reached = reached || (At(o) < plan_->tangents().size() && plan_->Reaches(g, At(o)));
-    if (!reached) result[g] = autograd::Edge();
+std::vector<autograd::edge_list> OutputHistory::MakeNodes(absl::Span<const at::Tensor> inputs,
+                                                          absl::Span<const at::Tensor> outputs,
+                                                          const std::shared_ptr<BackwardRun>& run) const {
+  const std::vector<BackwardPlan::InputClass>& classes = plan_->input_classes();
+  std::vector<autograd::edge_list> made(outputs_.size());
+  // The numbers before the nodes' are left to the leaves: they come when all the nodes have run, then at once.
+  for (std::size_t g = 0; g < inputs_.size() && classes.size() > 1; ++g) at::sequence_number::get_and_increment();
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    autograd::edge_list edges = EdgesTo(classes[c], inputs);
+    const bool leads = std::any_of(edges.begin(), edges.end(), [](const autograd::Edge& e) { return e.is_valid(); });
+    if (classes.size() > 1 && !leads) continue;
+    AutogradNodePtr node = MakeAutogradNode<CompiledBackward>(run, c, std::move(edges));
+    for (std::int32_t o : classes[c].tangents) {
+      const at::Tensor& t = outputs[At(outputs_[At(o)])];
+      const auto index =
+          t.defined() ? node->add_input_metadata(t) : node->add_input_metadata(autograd::Node::undefined_input());
+      made[At(o)].emplace_back(node, index);
+    }
   }
-  return result;
+  return made;
 }
 
 void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                            absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
   if (!at::GradMode::is_enabled()) return;
-  autograd::edge_list edges;
-  edges.reserve(inputs_.size());
-  bool any = false;
-  for (std::size_t g = 0; g < inputs_.size(); ++g) {
-    const at::Tensor& t = inputs[At(inputs_[g])];
-    bool requires_grad = t.defined() && t.requires_grad();
-    any = any || requires_grad;
-    edges.push_back(requires_grad && reached_[g] ? autograd::impl::gradient_edge(t) : autograd::Edge());
-  }
+  const bool any = std::any_of(inputs_.begin(), inputs_.end(), [&](std::int32_t i) {
+    return inputs[At(i)].defined() && inputs[At(i)].requires_grad();
+  });
   if (!any) return;
-  auto runs = std::make_shared<BackwardRuns>();
-  std::vector<Group> groups = Groups(inputs, edges);
-  std::vector<AutogradNodePtr> nodes;
-  autograd::edge_list wholes(outputs_.size());  // the edge of each output to the node that differentiates it
-  for (const Group& group : groups) {
-    autograd::edge_list own;
-    if (groups.size() == 1) {
-      own.swap(edges);
-    } else {
-      own = EdgesOf(group, edges);
-    }
-    nodes.push_back(CompiledBackward::Create(plan_, std::move(own), group, runs));
-    for (std::int32_t o : group) {
-      at::Tensor& t = outputs[At(outputs_[At(o)])];
-      if (outputs_.size() == 1) {
-        SetHistory(t, nodes.back());
-      } else {
-        const auto index = t.defined() ? nodes.back()->add_input_metadata(t)
-                                       : nodes.back()->add_input_metadata(autograd::Node::undefined_input());
-        wholes[At(o)] = autograd::Edge(nodes.back(), index);
-      }
-    }
+  auto run = std::make_shared<BackwardRun>(plan_);
+  autograd::Node* only = nullptr;
+  if (outputs_.size() == 1 && plan_->input_classes().size() == 1) {
+    AutogradNodePtr node = MakeAutogradNode<CompiledBackward>(run, 0, EdgesTo(plan_->input_classes()[0], inputs));
+    only = node.get();
+    run->SaveInputs(inputs, symbols);
+    SetHistory(outputs[At(outputs_[0])], node);
+  } else {
+    std::vector<autograd::edge_list> nodes = MakeNodes(inputs, outputs, run);
+    run->SaveInputs(inputs, symbols);
+    MakeGates(std::move(nodes), run, outputs, seen);
   }
-  for (const AutogradNodePtr& node : nodes) CompiledBackward::From(node)->SaveInputs(inputs, symbols);
-  if (outputs_.size() > 1) MakeGates(std::move(wholes), runs, outputs, seen);
   WatchWritten(outputs, seen);
-  for (const AutogradNodePtr& node : nodes) CompiledBackward::From(node)->SaveOutputs(outputs, visible_outputs_);
+  run->SaveOutputs(outputs, visible_outputs_, only);
 }
 
 // A write of the input after this run is noticed where the output is saved, and this run's writes are none after it.
@@ -197,15 +160,15 @@ bool OutputHistory::IsSeenOtherwise(std::size_t output) const {
   return ir::IsView(o) || o.role == ir::OutputRole::kMutatedInput;
 }
 
-void OutputHistory::MakeGates(autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
+void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                               absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
   autograd::edge_list made(outputs_.size());
   for (const Gate& gate : gates_) {
     const std::int32_t output = outputs_[gate.output];
     if (!IsOfView(gate.output)) {
-      autograd::edge_list edges = {std::move(wholes[gate.output])};
+      autograd::edge_list edges = std::move(nodes[gate.output]);
       for (std::size_t place : gate.places) edges.push_back(made[plan_->output_gradients()[place].tangent]);
-      AutogradNodePtr node = MakeAutogradNode<OutputGate>(plan_, gate.output, gate.places, std::move(edges), runs);
+      AutogradNodePtr node = MakeAutogradNode<OutputGate>(run, gate.output, gate.places, std::move(edges));
       SetHistory(outputs[At(output)], node);
       made[gate.output] = autograd::Edge(std::move(node), /*input_nr=*/0);
     }

@@ -1,10 +1,9 @@
-// OutputHistory: after a forward run, gives its outputs their grad_fn: one CompiledBackward for all of them, or one for
-// each group of outputs that reach the same inputs; several outputs have an OutputGate each before it.
+// OutputHistory: after a forward run, gives its outputs their grad_fn: one CompiledBackward, or one for each class of
+// inputs that the same outputs reach; several outputs have an OutputGate each before those that they reach.
 // Views of inputs and of outputs, and inputs that the graph writes, have a history of torch's own; where outputs were
 // computed with one of them, their gates lead to it as they do to an output's gate.
-// Invariant: a backward pass of some outputs runs no node from before the graph that only other outputs depend on; an
-// undefined gradient would use its saved values up and call its hooks. Leaves don't ask for a group of their own (their
-// hooks are silenced): what outputs share is then differentiated once.
+// Invariant: a backward pass of some outputs comes to no leaf, and runs no node from before the graph, that only other
+// outputs depend on; an undefined gradient would use its saved values up and call its hooks.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_HISTORY_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_HISTORY_H_
 
@@ -37,7 +36,6 @@ class OutputHistory {
               absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t output)> seen) const;
 
  private:
-  using Group = std::vector<std::int32_t>;  // positions in outputs_
   struct Gate {
     std::size_t output = 0;              // position in outputs_
     std::vector<std::size_t> places;     // outputs that it was computed with, as in output_gradients()
@@ -47,14 +45,17 @@ class OutputHistory {
   void OrderGates();
   std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
   std::vector<std::size_t> CutPointsAfter(std::size_t output) const;
-  void MakeGates(torch::autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
+  torch::autograd::edge_list EdgesTo(const BackwardPlan::InputClass& inputs, absl::Span<const at::Tensor> given) const;
+  // For each output the edges to the nodes of the inputs that it reaches.
+  std::vector<torch::autograd::edge_list> MakeNodes(absl::Span<const at::Tensor> inputs,
+                                                    absl::Span<const at::Tensor> outputs,
+                                                    const std::shared_ptr<BackwardRun>& run) const;
+  void MakeGates(std::vector<torch::autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   // Whether users see another tensor for this output than the graph's.
   bool IsSeenOtherwise(std::size_t output) const;
   bool IsOfView(std::size_t output) const { return output < plan_->tangents().size() && plan_->IsOfView(output); }
-  std::vector<Group> Groups(absl::Span<const at::Tensor> inputs, const torch::autograd::edge_list& edges) const;
-  torch::autograd::edge_list EdgesOf(const Group& group, const torch::autograd::edge_list& edges) const;
 
   std::shared_ptr<const BackwardPlan> plan_;
   std::vector<std::int32_t> outputs_;
@@ -63,8 +64,6 @@ class OutputHistory {
   std::vector<std::int32_t> inputs_;  // of each gradient
   std::vector<Gate> gates_;           // in the order in which they are made
   std::vector<bool> reached_;         // by gradient: by any output
-  bool same_inputs_ = true;           // all outputs reach the same inputs: they are one group
-  Group together_;                    // of all outputs but views
 };
 
 // For an output whose history a backward pass inside the graph has used up, or whose operator `underivable` has no

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <cstddef>
+
 namespace framefuse {
 namespace {
 
@@ -22,14 +24,14 @@ void OwnMemory(autograd::variable_list& gradients) {
   }
 }
 
-void OwnMemoryOfLeaf(const autograd::Node& node, std::size_t edge, at::Tensor& gradient) {
+void OwnMemoryOfLeaf(const autograd::Edge& edge, at::Tensor& gradient) {
   // One tensor at two edges is seen by the leaf itself.
   if (!SharesStorage(gradient) || gradient.use_count() > 1) return;
-  if (IsLeafWithoutGradient(node.next_edge(edge))) gradient = gradient.clone();
+  if (IsLeafWithoutGradient(edge)) gradient = gradient.clone();
 }
 
-void OwnMemoryOfLeaves(const autograd::Node& node, autograd::variable_list& gradients) {
-  for (std::size_t g = 0; g < gradients.size(); ++g) OwnMemoryOfLeaf(node, g, gradients[g]);
+void OwnMemoryOfLeaves(absl::Span<const autograd::Edge> edges, autograd::variable_list& gradients) {
+  for (std::size_t g = 0; g < gradients.size(); ++g) OwnMemoryOfLeaf(edges[g], gradients[g]);
 }
 
 }  // namespace framefuse

@@ -7,16 +7,16 @@
 
 #include <torch/csrc/autograd/function.h>
 
-#include <cstddef>
+#include "absl/types/span.h"
 
 namespace framefuse {
 
 // Copies what shares memory with anything else.
 void OwnMemory(torch::autograd::variable_list& gradients);
-// The same for a gradient that goes to a leaf behind this edge of `node` and would be kept there.
-void OwnMemoryOfLeaf(const torch::autograd::Node& node, std::size_t edge, at::Tensor& gradient);
-// The same for gradients that go to a leaf behind an edge of `node` and would be kept there.
-void OwnMemoryOfLeaves(const torch::autograd::Node& node, torch::autograd::variable_list& gradients);
+// The same for a gradient that goes to a leaf behind this edge and would be kept there.
+void OwnMemoryOfLeaf(const torch::autograd::Edge& edge, at::Tensor& gradient);
+// The same for gradients that go to a leaf behind one of these edges and would be kept there.
+void OwnMemoryOfLeaves(absl::Span<const torch::autograd::Edge> edges, torch::autograd::variable_list& gradients);
 
 }  // namespace framefuse
 

@@ -1,7 +1,7 @@
-// quiet_hooks: in eager a leaf's hooks run in those backward passes that reach the leaf. Outputs of one graph share a
-// node, which leads to all leaves; a pass that starts from some of the outputs brings the others' leaves an undefined
-// gradient, which their hooks, and those on their nodes, must not see.
-// Invariant: a hook is passed over only in the pass that it was silenced for, and only where no gradient has arrived.
+// quiet_hooks: a graph may bring a leaf its gradient while it still runs (AccumulateEarly). The engine comes to the
+// leaf once more when the graph's node has run, with an undefined gradient, which hooks on the leaf and on its node
+// must not see. Invariant: a hook is passed over only in the pass that it was silenced for, and only where no gradient
+// has arrived.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_QUIET_HOOKS_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_QUIET_HOOKS_H_
 

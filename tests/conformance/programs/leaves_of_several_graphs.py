@@ -1,5 +1,7 @@
 """Leaves that several graphs lead to, and backward passes that come to them through some of the graphs only, or fail."""
 
+import threading
+
 import torch
 
 from conformance.program import Case, program
@@ -335,3 +337,48 @@ def nodes_that_passes_for_some_inputs_run():
         return early.grad, w.grad
 
     return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def hooks_of_leaves_that_different_results_reach():
+    seen = []
+
+    def f(w, early, other):
+        results = early * other, (w * other).sin(), (w * early).tanh(), w * 3
+        torch._dynamo.graph_break()
+        for name, t in (("w", w), ("early", early), ("other", other)):
+            t.register_hook(lambda g, name=name: seen.append((name, g.tolist())))
+        for chosen in (results, results[:2], results[1:], results[::2], results[::-1]):
+            loss = sum(t.sum() for t in chosen)
+            torch.autograd.grad(loss, (early, other, w), retain_graph=True, allow_unused=True)
+            seen.append("ended")
+            torch.autograd.grad(loss, (early, w), create_graph=True, allow_unused=True)
+            seen.append("ended")
+            loss.backward(retain_graph=True)
+            seen.append("ended")
+        return w.grad, early.grad, other.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), observe=seen, forward_only=True)
+
+
+@torch._dynamo.disable
+def _passes_with_what_a_thread_makes(first, second):
+    made = []
+    thread = threading.Thread(target=lambda: made.append((second * 2).sum()))
+    thread.start()
+    thread.join()
+    loss = made[0] + first.sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+@program(whole=False)
+def results_that_another_thread_computes_with():
+    # Each thread numbers its nodes, and the engine runs the highest first. The thread's run after some of the graph's.
+    def f(w, early, other):
+        shared = (w * w).exp()
+        first, second = (shared * early).tanh(), (shared * other).sin()
+        _passes_with_what_a_thread_makes(first, second)
+        return w.grad, early.grad, other.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), forward_only=True)

@@ -1,17 +1,13 @@
-// pass_walk: the backward pass under way on this thread, as eager would run it. The engine takes all edges of a node.
-// Of a graph's node eager takes those that the inputs it comes by lead to.
-#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_WALK_H_
-#define FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_WALK_H_
+// pass_under_way: the backward pass under way on this thread.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_UNDER_WAY_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_UNDER_WAY_H_
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include <compare>
-#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "backends/autograd/end_of_backward.h"
@@ -21,15 +17,8 @@ namespace framefuse {
 torch::autograd::GraphTask* PassUnderWay();  // null: none
 bool IsLeaf(const torch::autograd::Node* node);
 
-// A node that a pass comes to. Only a graph's node tells its inputs apart: of others it is 0.
-struct PlaceInPass {
-  const torch::autograd::Node* node;
-  std::size_t input;
-  friend auto operator<=>(const PlaceInPass&, const PlaceInPass&) = default;
-};
-// Each step of the pass, once.
-void EagerWalk(const torch::autograd::GraphTask& pass,
-               absl::FunctionRef<void(const PlaceInPass& from, const PlaceInPass& to)> step);
+// In a pass for some inputs other nodes are not run.
+bool IsRun(const torch::autograd::GraphTask& pass, const torch::autograd::Node* node);
 
 // What is found once in each pass and kept as long as it lasts.
 template <typename T>
@@ -60,4 +49,4 @@ class PerPass {
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_WALK_H_
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_UNDER_WAY_H_

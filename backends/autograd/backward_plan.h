@@ -1,0 +1,123 @@
+// BackwardPlan: the backward half of a training plan, compiled once. Undefined tangents and gradients that nobody asks
+// for select a variant of the backward that does not compute what depends on them only; variants are compiled at first
+// use.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_BACKWARD_PLAN_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_BACKWARD_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/autograd/partition.h"
+#include "backends/autograd/tangent_use.h"
+#include "backends/runtime/executable.h"
+
+namespace framefuse {
+
+class BackwardPlan {
+ public:
+  // A backward for one set of gradients and of tangents that are defined.
+  struct Variant {
+    std::unique_ptr<Executable> executable;
+    std::vector<std::int32_t> inputs;     // used inputs of Partitioned::backward, in order
+    std::vector<std::int32_t> gradients;  // gradient of each output
+    std::vector<ir::NodeIndex> made_by;   // for each output its node of graph(), kNoNode: none
+    std::vector<std::int32_t> readers;    // its nodes of graph() that compute with tangents and read saved values
+  };
+  // All of it through autograd, from the graph's own inputs: for create_graph.
+  struct Differentiable {
+    std::unique_ptr<Executable> executable;
+    std::vector<std::int32_t> inputs;     // used inputs: of the joint graph, tangents included
+    std::vector<std::int32_t> saved;      // used saved values, after the inputs
+    std::vector<std::int32_t> gradients;  // gradient of each output
+  };
+
+  // The gradient that reaches an output with which others were computed. A pass may be cut at such an output: what was
+  // computed with it is then differentiated as far as there, and the rest from what arrives there in all.
+  struct OutputGradient {
+    std::size_t gradient = 0;  // in gradients()
+    std::size_t tangent = 0;
+  };
+
+  static absl::StatusOr<std::unique_ptr<BackwardPlan>> Create(ir::Graph joint, const Partitioned& parts,
+                                                              ExecutableFactory factory, const BackendOptions& options);
+
+  // One character for each gradient, '1' wanted, for each tangent, '1' defined, and for each of output_gradients(),
+  // '1' cut there (empty: nowhere).
+  struct Key {
+    std::string wanted;
+    std::string defined;
+    std::string cut;
+  };
+  Key AllInputs() const;
+  absl::StatusOr<const Variant*> FindVariant(const Key& key) const;
+  absl::StatusOr<const Differentiable*> FindDifferentiable(const Key& key) const;
+  // Nodes of graph() that compute with these tangents and read saved values.
+  std::vector<std::int32_t> Readers(const std::string& defined) const;
+
+  const ir::Graph& joint() const { return joint_; }
+  const ir::Graph& graph() const { return graph_; }
+  const std::vector<SavedValue>& saved() const { return saved_; }
+  const std::vector<std::int32_t>& tangents() const { return tangents_; }
+  // Of a view: never defined, and only there for a pass to be cut at.
+  bool IsOfView(std::size_t tangent) const;
+  // Joint outputs: gradients of inputs, then those of outputs.
+  const std::vector<std::int32_t>& gradients() const { return gradients_; }
+  const std::vector<OutputGradient>& output_gradients() const { return output_gradients_; }
+  std::size_t input_gradients() const { return gradients_.size() - output_gradients_.size(); }
+  // Whether gradient g depends on tangent t.
+  const TangentUse& use() const { return *use_; }
+  bool Depends(std::size_t gradient, std::size_t tangent) const { return depends_[gradient][tangent]; }
+  // Whether eager's pass from tangent t comes to the input of gradient g, be it without a gradient.
+  bool Reaches(std::size_t gradient, std::size_t tangent) const;
+  // Inputs that the same outputs reach: gradients, and tangents of outputs that are no views. No class is empty, but
+  // the only one may be reached by nothing, and then has all gradients.
+  struct InputClass {
+    std::vector<std::int32_t> gradients;
+    std::vector<std::int32_t> tangents;
+  };
+  const std::vector<InputClass>& input_classes() const { return input_classes_; }
+  // Whether all tangents but those of views are on one device.
+  bool is_on_one_device() const { return is_on_one_device_; }
+  // When a pass from the defined tangents comes to the input of gradient g; negative: never, or not known.
+  std::int32_t TurnOf(std::size_t gradient, const std::string& defined) const;
+  // Inputs of the joint graph that only create_graph needs.
+  const std::vector<std::int32_t>& recompute_inputs() const { return recompute_inputs_; }
+
+ private:
+  BackwardPlan() = default;
+  absl::Status FindOutputGradients();
+  std::vector<OutputGradient> CutBy(const Key& key) const;
+  void FindDependences();
+  void FindInputClasses();
+  void FindRecomputeInputs();
+  // Values that do not change with a differentiable input: create_graph may take them as saved.
+  std::vector<bool> ConstantValues() const;
+  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key, const ExecutableFactory& factory) const;
+  absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const Key& key) const;
+
+  ir::Graph joint_;
+  ir::Graph graph_;
+  std::vector<SavedValue> saved_;
+  std::vector<std::int32_t> tangents_;
+  std::vector<std::int32_t> gradients_;
+  std::vector<OutputGradient> output_gradients_;
+  std::vector<std::vector<bool>> depends_;
+  std::vector<InputClass> input_classes_;
+  bool is_on_one_device_ = true;
+  std::unique_ptr<TangentUse> use_;
+  std::vector<std::int32_t> recompute_inputs_;
+  ExecutableFactory factory_;
+  BackendOptions options_;
+  mutable std::mutex mutex_;
+  mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> variants_;
+  mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> uncompiled_;  // first asked for in a recording
+  mutable absl::flat_hash_map<std::string, std::unique_ptr<Differentiable>> differentiable_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_BACKWARD_PLAN_H_

@@ -1,0 +1,409 @@
+#include "backends/autograd/backward_run.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "backends/autograd/compiled_backward.h"
+#include "backends/autograd/end_of_backward.h"
+#include "backends/autograd/leaf_order.h"
+#include "backends/autograd/own_memory.h"
+#include "backends/autograd/pass_under_way.h"
+#include "backends/runtime/torch_error.h"
+#include "common/index.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+namespace autograd = torch::autograd;
+
+// Memory that the user can reach through an output: a write there must be noticed by what is saved of it.
+class MemoryOf {
+ public:
+  explicit MemoryOf(absl::Span<const at::Tensor> outputs) {
+    for (const at::Tensor& t : outputs) {
+      if (t.defined() && t.has_storage()) places_.emplace_back(t.storage().data(), &t);
+    }
+    std::sort(places_.begin(), places_.end());
+  }
+  void ShareVersionWith(const at::Tensor& saved) const {
+    if (!saved.has_storage()) return;
+    const void* const place = saved.storage().data();
+    const auto first = std::lower_bound(places_.begin(), places_.end(), Place{place, nullptr});
+    for (auto at = first; at != places_.end() && at->first == place; ++at) {
+      if (!at->second->storage().is_alias_of(saved.storage())) continue;
+      autograd::impl::set_version_counter(saved, autograd::impl::version_counter(*at->second));
+    }
+  }
+
+ private:
+  using Place = std::pair<const void*, const at::Tensor*>;
+  absl::InlinedVector<Place, 8> places_;  // in the order of the memory, then of the outputs
+};
+
+}  // namespace
+
+BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan) : plan_(std::move(plan)) {}
+
+void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
+  symbols_.assign(symbols.begin(), symbols.end());
+  saved_.resize(plan_->saved().size());
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const SavedValue& s = plan_->saved()[i];
+    if (s.is_input) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+  }
+  inputs_.reserve(plan_->recompute_inputs().size());
+  for (std::int32_t i : plan_->recompute_inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
+}
+
+void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
+                              const autograd::Node* only) {
+  const MemoryOf visible(outputs.subspan(0, visible_outputs));
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const SavedValue& s = plan_->saved()[i];
+    if (s.is_input) continue;
+    const at::Tensor& t = outputs[At(s.index)];
+    const bool is_visible = At(s.index) < visible_outputs;
+    if (!is_visible) visible.ShareVersionWith(t);
+    if (is_visible && t.requires_grad() && t.grad_fn().get() != only) {
+      // A gate's, which leads here: its history is not asked for, and would make a cycle.
+      saved_[i] = autograd::SavedVariable(t.detach(), /*is_output=*/false);
+      continue;
+    }
+    saved_[i] = autograd::SavedVariable(t, /*is_output=*/is_visible && t.requires_grad());
+  }
+}
+
+void BackwardRun::Release(const Used& used, bool last) {
+  const std::lock_guard running(running_);
+  const std::lock_guard lock(mutex_);
+  std::vector<int>& released = released_in_;
+  released.resize(plan_->graph().nodes.size(), kNever);
+  const int pass = autograd::get_current_graph_task_id();
+  // Without a pass the node dies (torch asks it up to 2.12): nothing is used up for those that share the run.
+  for (std::int32_t n : pass >= 0 ? used.readers : std::vector<std::int32_t>()) released[At(n)] = pass;
+  if (!last) return;
+  for (std::size_t s = 0; s < saved_.size(); ++s) {
+    const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
+    const bool done = used.everything || std::all_of(readers.begin(), readers.end(),
+                                                     [&](std::int32_t n) { return released[At(n)] != kNever; });
+    if (done) saved_[s].reset_data();
+  }
+  for (autograd::SavedVariable& s : inputs_) s.reset_data();
+}
+
+at::Tensor BackwardRun::ZeroTangent(std::size_t tangent) const {
+  const ir::Graph& joint = plan_->joint();
+  const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
+  std::vector<std::int64_t> sizes;
+  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, symbols_));
+  return at::zeros(sizes, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
+}
+
+// The backward was recorded for a tangent with these strides; another layout may not fit its views.
+at::Tensor BackwardRun::PrepareTangent(std::size_t tangent, at::Tensor gradient) const {
+  if (!gradient.defined()) gradient = ZeroTangent(tangent);
+  const ir::Graph& joint = plan_->joint();
+  const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
+  if (recorded.layout != c10::Layout::Strided || gradient.layout() != c10::Layout::Strided) return gradient;
+  std::vector<std::int64_t> strides;
+  bool same = true;
+  for (std::size_t d = 0; d < recorded.strides.size(); ++d) {
+    strides.push_back(joint.exprs.Evaluate(recorded.strides[d], symbols_));
+    auto dim = static_cast<std::int64_t>(d);
+    same = same && (gradient.size(dim) <= 1 || gradient.stride(dim) == strides.back());
+  }
+  if (same) return gradient;
+  return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
+}
+
+std::vector<std::int32_t> BackwardRun::Turns(const std::string& defined) const {
+  std::vector<std::int32_t> turns(plan_->input_gradients());
+  for (std::size_t g = 0; g < turns.size(); ++g) turns[g] = plan_->TurnOf(g, defined);
+  return turns;
+}
+
+std::string BackwardRun::DecideCut(const std::vector<std::size_t>& places,
+                                   absl::FunctionRef<bool(std::size_t)> is_observed) {
+  constexpr std::size_t kPasses = 16;  // nobody tells of a pass's end
+  const std::lock_guard lock(mutex_);
+  std::string& cut = cut_in_[autograd::get_current_graph_task_id()];
+  cut.resize(plan_->output_gradients().size(), '?');
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    char& here = cut[places[k]];
+    if (here == '?') here = is_observed(k) ? '1' : '0';
+  }
+  std::string result = cut;
+  if (cut_in_.size() > kPasses) cut_in_.erase(cut_in_.begin());
+  return result;
+}
+
+// Left as it is: each of several nodes asks.
+std::string BackwardRun::CutOfBackward() {
+  if (plan_->output_gradients().empty()) return "";
+  const std::lock_guard lock(mutex_);
+  const auto it = cut_in_.find(autograd::get_current_graph_task_id());
+  return it == cut_in_.end() || it->second.find('1') == std::string::npos ? "" : it->second;
+}
+
+autograd::variable_list BackwardRun::InputGradients(autograd::variable_list tangents, std::string defined,
+                                                    std::string wanted, const GradientTargets& targets, Used* used) {
+  const BackwardPlan::Key key{std::move(wanted), std::move(defined), CutOfBackward()};
+  autograd::variable_list result = Gradients(std::move(tangents), key, targets, used);
+  result.resize(plan_->input_gradients());
+  if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(targets.edges, result);
+  if (AnyLeafHasHooks(targets)) OrderLeaves(targets, Turns(key.defined));
+  return result;
+}
+
+autograd::variable_list BackwardRun::Gradients(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                               const GradientTargets& targets, Used* used) {
+  std::unique_lock lock(running_);
+  *used = {{}, /*everything=*/false};
+  if (key.wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
+  if (at::GradMode::is_enabled())
+    return RunDifferentiable(std::move(tangents), key, targets, used);  // a leaf copies then
+  return RunVariant(std::move(tangents), key, targets, used, &lock);
+}
+
+// As eager: an operator's saved values serve one backward pass.
+ir::NodeIndex BackwardRun::FirstUsedUp(const BackwardPlan::Variant& variant) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<int>& released = released_in_;
+  if (released.empty()) return ir::kNoNode;
+  const int now = autograd::get_current_graph_task_id();
+  for (std::int32_t n : variant.readers) {
+    // What another node of this run has used in the same pass is, in eager, used once for both.
+    if (released[At(n)] != kNever && released[At(n)] != now) return n;
+  }
+  return ir::kNoNode;
+}
+
+// What eager's pass brings to leaves before it comes to the node that fails.
+void BackwardRun::AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
+                                   autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                   const GradientTargets& targets) {
+  BackwardPlan::Key early = key;
+  early.wanted.assign(key.wanted.size(), '0');
+  for (std::size_t i = 0; i < variant.gradients.size(); ++i) {
+    const std::size_t g = At(variant.gradients[i]);
+    if (g < plan_->input_gradients() && variant.made_by[i] < node) early.wanted[g] = '1';
+  }
+  if (early.wanted.find('1') == std::string::npos) return;
+  const BackwardPlan::Variant& before = *ValueOrThrow(plan_->FindVariant(early));
+  if (FirstUsedUp(before) != ir::kNoNode) return;
+  Unpacked unpacked = UnpackFor(before, targets);
+  if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
+  autograd::variable_list gradients = Execute(before, std::move(unpacked.saved), std::move(tangents), targets, {});
+  gradients.resize(plan_->input_gradients());
+  AccumulateNow(targets, std::move(gradients), Turns(key.defined));
+}
+
+autograd::variable_list BackwardRun::RunVariant(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                                const GradientTargets& targets, Used* used,
+                                                std::unique_lock<std::mutex>* lock) {
+  const BackwardPlan::Variant& variant = *ValueOrThrow(plan_->FindVariant(key));
+  if (const ir::NodeIndex node = FirstUsedUp(variant); node != ir::kNoNode) {
+    AccumulateBefore(node, variant, std::move(tangents), key, targets);
+    TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
+  }
+  used->readers = variant.readers;
+  Unpacked unpacked = UnpackFor(variant, targets);
+  if (unpacked.error != nullptr) {
+    AccumulateBefore(unpacked.failed, variant, std::move(tangents), key, targets);
+    std::rethrow_exception(unpacked.error);
+  }
+  const std::vector<std::size_t> early = EarlyOutputs(variant, key.defined, targets);
+  // The hooks of leaves run in between: they may come here again.
+  if (!early.empty()) lock->unlock();
+  return Execute(variant, std::move(unpacked.saved), std::move(tangents), targets, early);
+}
+
+// Where hooks are told of gradients (DistributedDataParallel's send them to others) these go to their leaves as soon as
+// they are there, in eager's order.
+std::vector<std::size_t> BackwardRun::EarlyOutputs(const BackwardPlan::Variant& variant, const std::string& defined,
+                                                   const GradientTargets& targets) const {
+  std::vector<std::size_t> early;
+  if (!AnyLeafHasHooks(targets)) return early;
+  const std::vector<std::int32_t> turns = Turns(defined);
+  const auto turn = [&](std::size_t output) { return turns[At(variant.gradients[output])]; };
+  for (std::size_t i = 0; i < variant.gradients.size(); ++i) {
+    const std::size_t g = At(variant.gradients[i]);
+    if (g < turns.size() && turns[g] >= 0 && targets.edges[g].is_valid()) early.push_back(i);
+  }
+  std::stable_sort(early.begin(), early.end(), [&](std::size_t a, std::size_t b) { return turn(a) < turn(b); });
+  return early;
+}
+
+namespace {
+
+// An autograd node fails as a whole.
+ir::NodeIndex FirstOfSequence(const ir::Graph& graph, ir::NodeIndex node) {
+  const std::int64_t sequence = graph.nodes[At(node)].sequence;
+  while (sequence >= 0 && node > 0 && graph.nodes[At(node - 1)].sequence == sequence) --node;
+  return node;
+}
+
+}  // namespace
+
+// As eager: what an operator saved and the program has written since fails where the pass comes to it.
+BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& variant,
+                                             const GradientTargets& targets) const {
+  Unpacked unpacked;
+  for (std::int32_t i : variant.inputs) {
+    if (At(i) >= saved_.size()) continue;
+    try {
+      unpacked.saved.push_back(saved_[At(i)].unpack(targets.node.getptr()));
+    } catch (const c10::Error&) {  // a hook's error in Python goes on at once
+      ir::NodeIndex node = 0;
+      for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
+        if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
+        node = FirstOfSequence(plan_->graph(), n);
+        break;
+      }
+      if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};
+    }
+  }
+  return unpacked;
+}
+
+autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
+                                             autograd::variable_list tangents, const GradientTargets& targets,
+                                             absl::Span<const std::size_t> early) const {
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(variant.inputs.size());
+  bool any_copied = false;
+  auto next = saved.begin();
+  for (std::int32_t i : variant.inputs) {
+    std::size_t at = At(i);
+    if (at < saved_.size()) {
+      inputs.push_back(std::move(*next++));
+    } else {
+      std::size_t t = at - saved_.size();
+      const auto* given = tangents[t].unsafeGetTensorImpl();
+      inputs.push_back(PrepareTangent(t, std::move(tangents[t])));
+      any_copied = any_copied || inputs.back().unsafeGetTensorImpl() != given;
+    }
+  }
+  tangents.clear();
+  saved.clear();
+  std::vector<at::Tensor> outputs(variant.gradients.size());
+  {
+    const c10::impl::LocalDispatchKeySet outside = c10::impl::tls_local_dispatch_key_set();
+    at::AutoDispatchBelowADInplaceOrView below;
+    c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const auto made = [&](std::size_t i) {
+      const c10::impl::ForceDispatchKeyGuard as_outside(outside);
+      OwnMemoryOfLeaf(targets.edges[At(variant.gradients[i])], outputs[i]);
+      AccumulateEarly(targets, At(variant.gradients[i]), &outputs[i]);
+    };
+    const auto given = absl::MakeSpan(inputs);
+    const auto results = absl::MakeSpan(outputs);
+    ThrowIfError(early.empty() ? variant.executable->RunConsuming(given, symbols_, results)
+                               : variant.executable->RunTelling(given, symbols_, results, early, made));
+  }
+  autograd::variable_list result(plan_->gradients().size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant.gradients[i])] = std::move(outputs[i]);
+  inputs.clear();
+  if (any_copied) OwnMemory(result);
+  return result;
+}
+
+autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                                       const GradientTargets& targets, Used* used) const {
+  const auto unpack = [&targets](const autograd::SavedVariable& s) { return s.unpack(targets.node.getptr()); };
+  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key));
+  *used = {plan_->Readers(key.defined), /*everything=*/true};
+  std::vector<at::Tensor> inputs;
+  for (std::int32_t i : plan->inputs) {
+    auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);
+    if (tangent != plan_->tangents().end()) {
+      auto t = static_cast<std::size_t>(tangent - plan_->tangents().begin());
+      inputs.push_back(PrepareTangent(t, tangents[t]));
+      continue;
+    }
+    const auto& extra = plan_->recompute_inputs();
+    auto found = std::find(extra.begin(), extra.end(), i);
+    if (found != extra.end()) {
+      inputs.push_back(unpack(inputs_[At(found - extra.begin())]));
+      continue;
+    }
+    for (std::size_t s = 0; s < saved_.size(); ++s) {
+      if (plan_->saved()[s].is_input && plan_->saved()[s].index == i) inputs.push_back(unpack(saved_[s]));
+    }
+  }
+  for (std::int32_t s : plan->saved) inputs.push_back(unpack(saved_[At(s)]));
+  std::vector<at::Tensor> outputs(plan->gradients.size());
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  ThrowIfError(plan->executable->Run(inputs, symbols_, absl::MakeSpan(outputs)));
+  autograd::variable_list result(plan_->gradients().size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(plan->gradients[i])] = std::move(outputs[i]);
+  return result;
+}
+
+void BackwardRun::Add(CompiledBackward& node) {
+  const std::lock_guard lock(mutex_);
+  if (nodes_.size() <= node.place()) nodes_.resize(node.place() + 1);
+  nodes_[node.place()] = &node;
+}
+
+void BackwardRun::Remove(const CompiledBackward& node) {
+  const std::lock_guard lock(mutex_);
+  nodes_[node.place()] = nullptr;
+}
+
+BackwardRun::Pass& BackwardRun::PassOfNow() {
+  const int id = autograd::get_current_graph_task_id();
+  const std::lock_guard lock(mutex_);
+  const auto [it, is_first] = passes_.try_emplace(id);
+  Pass& pass = it->second;
+  if (!is_first) return pass;
+  pass.tangents.resize(plan_->tangents().size());
+  pass.defined.assign(plan_->tangents().size(), '0');
+  pass.gradients.resize(plan_->input_gradients());
+  pass.states.assign(plan_->input_classes().size(), Pass::State::kWaiting);
+  AtEndOfBackward([run = shared_from_this(), id] {
+    const std::lock_guard end(run->mutex_);
+    run->passes_.erase(id);
+  });
+  return pass;
+}
+
+BackwardRun::Waiting BackwardRun::WaitingIn(const Pass& pass, CompiledBackward& running) {
+  Waiting waiting;
+  autograd::GraphTask& task = *PassUnderWay();
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard task_lock(task.mutex_);
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    CompiledBackward* const node = nodes_[n];
+    // One that the pass does not come to may be dying meanwhile.
+    if (node == nullptr || pass.states[n] != Pass::State::kWaiting) continue;
+    if (node != &running && (!task.nodes_in_graph_.contains(node) || !IsRun(task, node))) continue;
+    if (task.dependencies_.contains(node)) {
+      waiting.others = true;
+    } else {
+      waiting.ready.push_back(node);
+    }
+  }
+  return waiting;
+}
+
+bool BackwardRun::EndsPass(CompiledBackward& node) {
+  Pass& pass = PassOfNow();
+  {
+    const std::lock_guard lock(mutex_);
+    pass.states[node.place()] = Pass::State::kComputed;
+  }
+  const Waiting waiting = WaitingIn(pass, node);
+  return waiting.ready.empty() && !waiting.others;
+}
+
+}  // namespace framefuse
