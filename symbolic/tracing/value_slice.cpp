@@ -23,15 +23,17 @@ constexpr std::string_view kNamespace = "aten.";
 // Overloads of these, by name: no state, no generator, no memory that nobody set. Their forms that write, too.
 constexpr const char* kDetermined =
     "_reshape_alias _to_copy _unique2 _unsafe_view abs add alias all amax amin aminmax any arange argmax argmin "
-    "argsort bartlett_window bincount bitwise_and bitwise_not bitwise_or bitwise_xor blackman_window bucketize cat "
-    "ceil clamp clamp_max clamp_min clone constant_pad_nd cos count_nonzero cumprod cumsum detach diagonal div eq exp "
-    "expand eye flip floor floor_divide full full_like gather ge gt hamming_window hann_window index index_fill "
-    "index_select isfinite isin isinf isnan isneginf isposinf kaiser_window le linspace log logical_and logical_not "
-    "logical_or logical_xor lt masked_fill masked_select max maximum mean min minimum mul ne neg new_full new_ones "
-    "new_zeros nonzero ones ones_like permute pow prod reciprocal remainder repeat repeat_interleave roll round "
-    "rsqrt rsub scalar_tensor searchsorted select sign sin slice sort split split_with_sizes sqrt squeeze stack sub "
-    "sum t transpose tril tril_indices triu triu_indices trunc unbind unfold unfold_backward unique_consecutive "
-    "unique_dim unsqueeze view where zeros zeros_like";
+    "argsort avg_pool1d avg_pool2d avg_pool3d bartlett_window bincount bitwise_and bitwise_not bitwise_or "
+    "bitwise_xor blackman_window bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd cos "
+    "count_nonzero cumprod cumsum detach diagonal div eq exp expand eye flip floor floor_divide full full_like "
+    "gather ge gt hamming_window hann_window index index_fill index_select isfinite isin isinf isnan isneginf "
+    "isposinf kaiser_window le linspace log logical_and logical_not logical_or logical_xor lt masked_fill "
+    "masked_select max max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d_with_indices "
+    "maximum mean min minimum mul ne neg new_full new_ones new_zeros nonzero ones ones_like permute pow prod "
+    "reciprocal remainder repeat repeat_interleave roll round rsqrt rsub scalar_tensor searchsorted select sign sin "
+    "slice sort split split_with_sizes sqrt squeeze stack sub sum t transpose tril tril_indices triu triu_indices "
+    "trunc unbind unfold unfold_backward unique_consecutive unique_dim unsqueeze upsample_nearest1d "
+    "upsample_nearest2d upsample_nearest3d view where zeros zeros_like";
 
 bool IsDetermined(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string>(absl::StrSplit(kDetermined, ' '));
