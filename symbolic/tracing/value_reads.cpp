@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/graph/recording_probe.h"
+#include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/relied_sizes.h"
 #include "symbolic/tracing/state.h"
 #include "symbolic/tracing/value_slice.h"
@@ -198,13 +199,14 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
   for (const InputRecord& r : inputs) limits.inputs.push_back(r.value);
   limits.most_copied = kMostCopied;
   const bool truth = IsTruth(fakes, observation);
-  const ir::Node* of_all = truth && takes_data ? TestOfAll(recorder->graph(), wanted->front()) : nullptr;
+  const bool of_data = truth && takes_data && CurrentBackwardName().empty();  // torch's formulas do without
+  const ir::Node* of_all = of_data ? TestOfAll(recorder->graph(), wanted->front()) : nullptr;
   bool any_data = false;  // of floating point
   limits.takes_input = [&](ir::ValueId v) {
     const auto record = record_of(v);
     if (record == inputs.end() || record->input_index < 0) return false;
     if (IsWholeNumbers(record->real) || (truth && IsKeptNumber(record->real))) return true;
-    if (truth && takes_data && record->role != InputRole::kArgument && AreFewNumbers(record->real)) return true;
+    if (of_data && record->role != InputRole::kArgument && AreFewNumbers(record->real)) return true;
     any_data = true;
     return of_all != nullptr;
   };
