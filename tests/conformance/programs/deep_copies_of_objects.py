@@ -484,18 +484,3 @@ def with_sets():
         return x * len(made.skipped) + len(other), made.nested, made.kinds, sorted(made.skipped), other, made.skipped is given.skipped, own
 
     return Case(f, vector(), {5, 6}, then=[lambda: given.skipped.add("d"), lambda: Args(vector(), {7})], observe=[given])
-
-
-@program
-def with_types_of_torch():
-    class Settings:
-        def __init__(self, dtype):
-            self.dtype, self.format, self.layout = dtype, torch.channels_last, torch.strided
-
-    given = [Settings(torch.float64)]
-
-    def f(x):
-        made = copy.deepcopy(given[0])
-        return x.to(made.dtype) * 2, made.format, made.layout, made.dtype is given[0].dtype
-
-    return Case(f, vector(), then=[lambda: given.__setitem__(0, Settings(torch.float32))])
