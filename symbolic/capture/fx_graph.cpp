@@ -292,8 +292,8 @@ absl::StatusOr<Ref> InputsAgain(const tracing::Tracer& original, const std::vect
       dims |= std::uint32_t{1} << symbols[next].dim;
     }
     if (dims == 0 && !absl::c_linear_search(used, i)) continue;
-    FF_ASSIGN_OR_RETURN(made[i], tracer.MakeInput(candidates[i].real, tracing::InputRole::kArgument,
-                                                  static_cast<int>(i), absl::StrCat(i), dims));
+    FF_ASSIGN_OR_RETURN(made[i], tracer.MakeInput(candidates[i].real, tracing::InputRole::kBuffer, static_cast<int>(i),
+                                                  absl::StrCat(i), dims));
   }
   make_numbers();
   AssumeFacts(original, tracer);

@@ -55,6 +55,7 @@ void FakeImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {
   if (other == nullptr) {
     ThrowBreak(BreakKind::kRealTensor, "x.data = y", "the data of a traced tensor is replaced by an untraced one");
   }
+  if (other == this) return;  // a module that is moved to where it is
   Recorder* recorder = Recorder::Current();
   if (recorder != nullptr && recorder->IsInput(value_)) {
     ThrowBreak(BreakKind::kMetadataMutation, "x.data = y", "the data of an input is replaced");

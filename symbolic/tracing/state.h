@@ -47,6 +47,7 @@ struct Tracer::State final : ValueSource {
   OriginProvider* origins = nullptr;
   bool leaves_read = false;
   ValueReader* value_reader = nullptr;
+  bool takes_data = true;  // truths that data of floating point decide may be relied on
   std::vector<InputRecord> inputs;
   std::unordered_map<const c10::TensorImpl*, int> by_real;
   std::unordered_map<const c10::TensorImpl*, int> by_fake;
@@ -64,6 +65,8 @@ struct Tracer::State final : ValueSource {
   absl::StatusOr<int> AddInput(const at::Tensor& real, InputRole role, int input_index, std::string_view name,
                                std::uint32_t symbolic = 0);
   // value_reads.cpp
+  // Not on what data of floating point decide, where another way to go on is looked for first.
+  std::optional<at::Tensor> RelyOnNoData(const at::Tensor& fake);
   std::optional<std::vector<at::Tensor>> RelyOn(const std::vector<at::Tensor>& fakes,
                                                 const Observation& observed) override;
   bool TakesUnbacked() override;

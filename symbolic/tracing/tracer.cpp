@@ -12,7 +12,6 @@
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/record_branch.h"
-#include "symbolic/tracing/relied_sizes.h"
 #include "symbolic/tracing/sharded_tensors.h"
 #include "symbolic/tracing/state.h"
 
@@ -261,7 +260,7 @@ bool Tracer::RecordsBackward() const { return state_->recorder->phase == ir::Pha
 Ref Tracer::KnownValueOf(BorrowedRef fake) {
   const at::Tensor* t = Unpack(fake);
   std::optional<at::Tensor> known = t == nullptr ? std::nullopt : KnownValue(*state_->recorder, *t);
-  if (!known && t != nullptr) known = RelyOnValue(state_->recorder->values, *t);
+  if (!known && t != nullptr) known = state_->RelyOnNoData(*t);
   return known ? Ref::Steal(THPVariable_Wrap(*known)) : Ref();
 }
 

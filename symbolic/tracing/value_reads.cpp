@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/graph/recording_probe.h"
+#include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/relied_sizes.h"
 #include "symbolic/tracing/state.h"
 #include "symbolic/tracing/value_slice.h"
 
@@ -21,6 +23,8 @@ namespace {
 
 constexpr std::int64_t kMostElements = 1 << 24;
 constexpr std::int64_t kMostCopied = 1 << 12;
+constexpr std::int64_t kMostKept = 64;
+constexpr std::size_t kMostNodesOfData = 16;
 constexpr std::int64_t kMostShown = 8;
 constexpr std::size_t kMostNodesOfHint = 1 << 14;
 constexpr std::int64_t kMostElementsOfHint = std::int64_t{1} << 31;
@@ -134,9 +138,41 @@ bool IsTruth(const Values& fakes, const Observation& observation) {
   return observation.text.empty() && fakes.size() == 1 && fakes[0].scalar_type() == c10::ScalarType::Bool &&
          fakes[0].sym_numel().maybe_as_int() == 1;
 }
-// A number that the program keeps where Python reads it: the count of an optimizer's steps.
+// Numbers that the program keeps where Python reads them: the count of an optimizer's steps.
 bool IsKeptNumber(const at::Tensor& t) { return t.is_cpu() && t.dim() == 0 && t.is_floating_point(); }
+bool AreFewNumbers(const at::Tensor& t) { return t.is_cpu() && t.numel() <= kMostKept && t.is_floating_point(); }
 bool IsWholeNumbers(const at::Tensor& t) { return c10::isIntegralType(t.scalar_type(), /*includeBool=*/true); }
+
+const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId v) {
+  const auto makes = [v](const ir::Node& n) {
+    return std::find(n.outputs.begin(), n.outputs.end(), v) != n.outputs.end();
+  };
+  const auto maker = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), makes);
+  return maker == graph.nodes.rend() ? nullptr : &*maker;
+}
+
+// What says whether all or any of something are true, and `v` with it; null: nothing does.
+const ir::Node* TestOfAll(const ir::Graph& graph, ir::ValueId v) {
+  while (const ir::Node* n = MakerOf(graph, v)) {
+    const std::string_view name = n->op->name();
+    const std::string_view function = name.substr(0, name.find('.', name.find('.') + 1));
+    if (function == "aten.all" || function == "aten.any") return n;
+    const bool passes = function == "aten.logical_not" || function == "aten.bitwise_not";
+    if (!passes || n->args.empty() || n->args[0].kind != ir::Arg::Kind::kValue) return nullptr;
+    v = n->args[0].value;
+  }
+  return nullptr;
+}
+
+// Whether the same place tested before what follows from less, as a loop does that changes what it tests.
+bool Grows(const ir::Graph& graph, const ir::Node& test, std::size_t nodes, const SliceLimits& limits) {
+  for (const ir::Node& n : graph.nodes) {
+    if (&n == &test || n.origin < 0 || n.origin != test.origin || n.op != test.op) continue;
+    const std::optional<ValueSlice> first = ValueSlice::Of(graph, {n.outputs[0]}, limits);
+    return !first || first->nodes() < nodes;
+  }
+  return false;
+}
 
 std::optional<std::vector<ir::ValueId>> ValuesOf(const Recorder& recorder, const Values& fakes) {
   std::vector<ir::ValueId> values;
@@ -163,13 +199,22 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
   for (const InputRecord& r : inputs) limits.inputs.push_back(r.value);
   limits.most_copied = kMostCopied;
   const bool truth = IsTruth(fakes, observation);
+  const bool of_data = truth && takes_data && CurrentBackwardName().empty();  // torch's formulas do without
+  const ir::Node* of_all = of_data ? TestOfAll(recorder->graph(), wanted->front()) : nullptr;
+  bool any_data = false;  // of floating point
   limits.takes_input = [&](ir::ValueId v) {
     const auto record = record_of(v);
-    return record != inputs.end() && record->input_index >= 0 &&
-           (IsWholeNumbers(record->real) || (truth && IsKeptNumber(record->real)));
+    if (record == inputs.end() || record->input_index < 0) return false;
+    if (IsWholeNumbers(record->real) || (truth && IsKeptNumber(record->real))) return true;
+    if (of_data && record->role != InputRole::kArgument && AreFewNumbers(record->real)) return true;
+    any_data = true;
+    return of_all != nullptr;
   };
   std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), *wanted, limits);
   if (!slice) return std::nullopt;
+  if (any_data && (slice->nodes() > kMostNodesOfData || Grows(recorder->graph(), *of_all, slice->nodes(), limits))) {
+    return std::nullopt;
+  }
   Values reals;
   std::vector<int> indexes;
   for (ir::ValueId v : slice->inputs()) {
@@ -183,6 +228,13 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
         std::make_shared<SlicedValue>(*std::move(slice), observation, std::move(indexes), now->observed));
   }
   return std::move(now->values);
+}
+
+std::optional<at::Tensor> Tracer::State::RelyOnNoData(const at::Tensor& fake) {
+  const bool before = std::exchange(takes_data, false);
+  std::optional<at::Tensor> known = RelyOnValue(recorder->values, fake);
+  takes_data = before;
+  return known;
 }
 
 bool Tracer::State::TakesUnbacked() {

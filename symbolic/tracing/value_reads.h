@@ -1,7 +1,7 @@
 // value_reads: numbers that a program reads out of tensors which follow from inputs of whole numbers or truth values:
 // masks, ids, lengths. Such data steer a program as Python's own numbers do, so that the recording may go on with the
 // value that is there, if the next call makes sure that it has the same. What floating-point data decide is a break,
-// but for the truth of what follows from single numbers on the CPU.
+// but for truths: of numbers that are kept on the CPU, and whether all or any of the data pass a short test.
 // Invariant: computing a value anew runs no Python, writes nothing and has nothing recorded.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_VALUE_READS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_VALUE_READS_H_

@@ -41,6 +41,7 @@ class ValueSlice {
                                       const SliceLimits& limits);
 
   std::size_t size() const { return wanted_.size(); }
+  std::size_t nodes() const { return nodes_.size(); }
   // The inputs that it begins at, once each.
   const std::vector<ir::ValueId>& inputs() const { return inputs_; }
   // The wanted values for tensors that stand at inputs(); nullopt: an operator's result is none that it can use, or

@@ -101,6 +101,33 @@ def test_what_floats_decide_breaks():
         framefuse.compile(f, fullgraph=True)(torch.randn(3), mask(1, 1, 1))
 
 
+def test_whether_all_data_pass_a_test_has_an_entry_for_each_outcome():
+    def f(x, d):
+        return x * 2 if (d.abs() < 3).all() else x + d
+
+    data = [torch.tensor([0.0, n, 1.0]) for n in (1, 5, 2, 7, -1)]
+    assert run(framefuse.compile(f, fullgraph=True), f, torch.randn(3), data) == [2, 0, 0]
+    with framefuse.config.patch(guard_values=False):
+        assert run(framefuse.compile(f), f, torch.randn(3), data)[1] > 0
+
+
+def test_few_numbers_that_an_object_keeps_steer():
+    class Gate(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("chances", torch.tensor([1.0, 0.0]))
+
+        def forward(self, x, n):
+            return x * 2 if self.chances[n] > 0.5 else x + self.chances[n]
+
+    gate = Gate()
+    assert run(framefuse.compile(gate, fullgraph=True), gate, torch.randn(3), [0, 1, 0, 1]) == [2, 0, 0]
+    gate.chances[0] = 0.25
+    breaks = framefuse.statistics()["graph_breaks"]
+    assert torch.equal(framefuse.compile(gate)(torch.ones(3), 0), torch.full((3,), 1.25))
+    assert framefuse.statistics()["graph_breaks"] == breaks
+
+
 def test_ids_that_were_written_before_break():
     def f(x, i):
         i.add_(1)

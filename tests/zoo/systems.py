@@ -94,7 +94,8 @@ def reason_and_place(text: str) -> tuple[str, str]:
     lines = text.strip().splitlines()
     place = re.match(r"graph break at (\S+):(\d+) in ([^:]+)", lines[0])
     where = f"{'/'.join(place[1].split('/')[-2:])}:{place[2]} {place[3]}" if place else ""
-    return (lines[1] if len(lines) > 1 else lines[0]).strip()[:300], where
+    reasons = [line.strip() for line in lines[1:] if not line.strip().startswith("called from ")]
+    return (reasons or [lines[0].strip()])[0][:300], where
 
 
 class Peer:

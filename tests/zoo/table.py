@@ -149,7 +149,7 @@ def _misses(rows: list[dict[str, Any]]) -> str:
     for row in _compiled(rows):
         for text in row["second"]["misses"] if row["status"] == "missed" else []:
             where, _, why = text.partition("\n")
-            reasons = dict.fromkeys(line.strip() for line in why.splitlines())
+            reasons = dict.fromkeys(line.strip() for line in why.splitlines() if "called from " not in line)
             models[f"{_short(where)}: {'; '.join(reasons)[:160]}"].add(row["model"])
     if not models:
         return ""

@@ -1,5 +1,7 @@
 #include "symbolic/capture/calls/cached_calls.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
@@ -65,11 +68,26 @@ bool CachedCalls::IsForTorch() const {
   return false;
 }
 
+// One that this attempt made: no key of the cache has it.
+bool CachedCalls::IsNewTensor(ValueView arg) const {
+  const Tracked* t = objects_.Find(arg.object);
+  return IsFakeTensor(arg.object) && Py_TYPE(arg.object.get()) == reinterpret_cast<PyTypeObject*>(THPVariableClass) &&
+         (t == nullptr || t->source == kNoSource);
+}
+
 // An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
 BorrowedRef CachedCalls::CacheKeyPart(ValueView arg) {
   if (IsLeaf(arg.object)) {
     reads_.Consume(arg);
     return arg.object;
+  }
+  if (IsNewTensor(arg)) {
+    std::pair<Ref, Ref>& known = stand_ins_[arg.object.get()];
+    if (!known.second) {
+      known = {Ref::Create(arg.object.get()),
+               Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)))};
+    }
+    return known.second;
   }
   Tracked* t = objects_.Find(arg.object);
   if (t != nullptr && t->source != kNoSource && HashedByIdentity(t->original.type())) {
@@ -138,7 +156,8 @@ Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<co
     writes_.AddCall(std::move(call));
     return writes_.calls().back().result;
   }
-  if (!earlier.is_dropped) {
+  const bool is_new = std::any_of(args.begin(), args.end(), [&](const ValueView& a) { return IsNewTensor(a); });
+  if (!earlier.is_dropped && !is_new) {
     const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, call.key);
     PyObject* found = frame_ops::LruCachedResult(t->original, call.key);
     if (found != nullptr) {

@@ -5,6 +5,10 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_CACHED_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_CACHED_CALLS_H_
 
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "frame_eval/ref.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -42,6 +46,7 @@ class CachedCalls {
   Earlier FindEarlier(const CachedCall& call, Py_ssize_t maximum) const;
   bool IsForTorch() const;
   BorrowedRef CacheKeyPart(ValueView arg);
+  bool IsNewTensor(ValueView arg) const;
   bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);
   Value MissCached(Activation& act, CachedCall call, BorrowedRef function, absl::Span<const ValueView> args,
                    BorrowedRef kwnames);
@@ -54,6 +59,8 @@ class CachedCalls {
   WriteJournal& writes_;
   NativeArguments& arguments_;
   CallEvaluator& calls_;
+  // What stands for tensors of this attempt in keys, as a tensor's hash is its identity: its comparison is not.
+  absl::flat_hash_map<PyObject*, std::pair<Ref, Ref>> stand_ins_;
 };
 
 }  // namespace framefuse

@@ -1,5 +1,9 @@
 #include "symbolic/capture/calls/reductions.h"
 
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+
 #include <cstring>
 
 #include "symbolic/capture/builtin_types.h"
@@ -53,6 +57,11 @@ bool IsOfPlainSize(PyTypeObject* type) {
   return type->tp_itemsize == 0 && type->tp_basicsize <= size;
 }
 
+// What torch has one of: it reduces to its name.
+bool IsNamedByTorch(BorrowedRef o) {
+  return THPDtype_Check(o.get()) || THPLayout_Check(o.get()) || THPMemoryFormat_Check(o.get());
+}
+
 bool IsContainer(PyTypeObject* base) { return base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type; }
 
 // Whether copyreg finds no slots, runs no code of the program's to see that, and may write it down in the class.
@@ -89,6 +98,11 @@ std::optional<Value> Reductions::Call(Activation& act, ValueView method, absl::S
   if ((type == &PySet_Type || type == &PyFrozenSet_Type) && args.size() == 2 && IsNewProtocol(args[1].object)) {
     reads_.Consume(args[1]);
     return ReduceSet(act, args[0]);
+  }
+  if (IsNamedByTorch(args[0].object) && args.size() == 2 && IsNewProtocol(args[1].object)) {
+    reads_.Consume(args[0]);
+    reads_.Consume(args[1]);
+    return boundary_.Wrap(Ref::Steal(PyObject_CallMethod(args[0].object, "__reduce_ex__", "O", args[1].object.get())));
   }
   const bool known = IsPythonClass(type) && (base == &PyBaseObject_Type || IsContainer(base));
   if ((!known && type != &PyODict_Type) || type->tp_new == nullptr || made_.IsMade(type)) return std::nullopt;

@@ -236,11 +236,24 @@ void ObjectTable::GuardFunction(BorrowedRef original, SourceId source) {
   field("__code__", f->func_code);
 }
 
+namespace {
+// Whether an object has it, which is no argument's item.
+bool IsKept(ReadJournal& reads, SourceId source) {
+  for (SourceId id = source; id != kNoSource; id = reads.sources()[id].base) {
+    const SourceKind kind = reads.sources()[id].kind;
+    if (kind == SourceKind::kInstanceAttr || kind == SourceKind::kSlotAttr) return true;
+  }
+  return false;
+}
+}  // namespace
+
 Value ObjectTable::AdoptTensor(BorrowedRef original, SourceId source) {
   if (!reads_.MayRead(source)) return Value();
   if (tracing::IsSharded(original)) return AdoptSharded(original, source);
   const bool is_parameter = IsParameter(original);
-  const tracing::InputRole role = is_parameter ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
+  const tracing::InputRole role = is_parameter             ? tracing::InputRole::kParameter
+                                  : IsKept(reads_, source) ? tracing::InputRole::kBuffer
+                                                           : tracing::InputRole::kArgument;
   const int index = static_cast<int>(tensor_inputs_.size());
   absl::StatusOr<Ref> fake =
       tracer_.MakeInput(original, role, index, "", symbols_.DimsOf(original, source, is_parameter));

@@ -272,3 +272,18 @@ def a_cache_that_outlives_the_frame():
         return x * scaled(n), scaled
 
     return Case(lambda x, n: (lambda y, g: (y, g(n), tuple(g.cache_info())))(*f(x, n)), vector(), 3)
+
+
+@program
+def of_a_tensor_that_is_made_here():
+    @functools.lru_cache(maxsize=1)
+    def ramp(size, mask=None):
+        return mask.cumsum(0) * size
+
+    def f(x):
+        mask = (x > 0).float()
+        first, again = ramp(x.shape[0], mask=mask), ramp(x.shape[0], mask=mask)
+        other = ramp(x.shape[0], mask.clone())
+        return x * first + other, first is again, first is other
+
+    return Case(f, vector(), then=[lambda: None, lambda: Args(vector(5))], look=info(ramp))

@@ -181,3 +181,18 @@ def of_containers_of_the_library():
         return x * len(made), made
 
     return Case(f, vector())
+
+
+@program
+def with_types_of_torch():
+    class Settings:
+        def __init__(self, dtype):
+            self.dtype, self.format, self.layout = dtype, torch.channels_last, torch.strided
+
+    given = [Settings(torch.float64)]
+
+    def f(x):
+        made = copy.deepcopy(given[0])
+        return x.to(made.dtype) * 2, made.format, made.layout, made.dtype is given[0].dtype
+
+    return Case(f, vector(), then=[lambda: given.__setitem__(0, Settings(torch.float32))])
