@@ -341,8 +341,7 @@ void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
   }
   bool same = true;
   for (std::size_t d = 0; d < strides.size(); ++d) {
-    const auto dim = static_cast<std::int64_t>(d);
-    same = same && (t.size(dim) <= 1 || t.stride(dim) == strides[d]);
+    same = same && (t.sizes()[d] <= 1 || t.strides()[d] == strides[d]);
   }
   if (same) return;
   TORCH_CHECK(t.storage_offset() == 0, "a part of a tensor has other strides than were recorded");

@@ -12,6 +12,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/relied_sizes.h"
@@ -151,14 +152,15 @@ const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId v) {
   return maker == graph.nodes.rend() ? nullptr : &*maker;
 }
 
+using enum ir::OpName;
+constexpr ir::OpNames kTests{kAll, kAllDim, kAllDims, kAny, kAnyDim, kAnyDims};
+constexpr ir::OpNames kTurns{kLogicalNot, kBitwiseNot};
+
 // What says whether all or any of something are true, and `v` with it; null: nothing does.
 const ir::Node* TestOfAll(const ir::Graph& graph, ir::ValueId v) {
   while (const ir::Node* n = MakerOf(graph, v)) {
-    const std::string_view name = n->op->name();
-    const std::string_view function = name.substr(0, name.find('.', name.find('.') + 1));
-    if (function == "aten.all" || function == "aten.any") return n;
-    const bool passes = function == "aten.logical_not" || function == "aten.bitwise_not";
-    if (!passes || n->args.empty() || n->args[0].kind != ir::Arg::Kind::kValue) return nullptr;
+    if (kTests.contains(n->op)) return n;
+    if (!kTurns.contains(n->op) || n->args.empty() || n->args[0].kind != ir::Arg::Kind::kValue) return nullptr;
     v = n->args[0].value;
   }
   return nullptr;
