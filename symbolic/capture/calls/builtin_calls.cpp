@@ -17,6 +17,7 @@
 #include "symbolic/capture/installed_code.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -210,6 +211,8 @@ Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueVie
       guard_leaf_type(args[0]);  // ABCs look at the class only
       PyObject* object = args[0].object;
       PyObject* cls = args[1].object;
+      const bool of_class = which == SpecialCall::kIsSubclass && PyType_Check(object);
+      GuardClassOrder(reads_, of_class ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object));
       const int result = boundary_.Run([&] {
         return which == SpecialCall::kIsInstance ? PyObject_IsInstance(object, cls) : PyObject_IsSubclass(object, cls);
       });

@@ -21,6 +21,7 @@
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -78,6 +79,7 @@ Value CheckInstance(ReadJournal& reads, BreakController& breaks, ValueView calla
   auto* cls = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable.object.get()));
   reads.GuardTypeOfLeaf(object);
   PyTypeObject* type = object.object.type();
+  GuardClassOrder(reads, type);
   if (PyType_IsSubtype(type, cls) != 0) return Value{Ref::Create(Py_True), kNoSource};
   static PyObject* const plain = PyDict_GetItemString(frame_ops::TypeDict(&PyBaseObject_Type), "__class__");
   const bool says_its_type = reads.LookupInType(type, "__class__").get() == plain || IsFakeTensor(object.object);
@@ -248,7 +250,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   }
   entry_.Expect({function.object, completion, std::move(pending), args.subspan(0, positional)});
   const bool had_memo = std::exchange(has_memo_, known == KnownFunction::kDeepCopy ? own_memo : has_memo_);
-  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(function.object, args, kwnames); }));
+  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(function.object, args, kwnames); }, function.object));
   has_memo_ = had_memo;
   entry_.Expect({});
   return boundary_.Wrap(std::move(result));

@@ -95,7 +95,8 @@ bool Building::ListExtend(Activation& act, BorrowedRef list, ValueView iterable)
   if (!contents_.PrepareTarget(list)) return false;
   if (!iteration_.GuardIterable(act, iterable, "unpacking")) return false;
   const bool fake = IsFakeTensor(iterable.object);
-  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.ListExtend(act, list, iterable); });
+  const bool done = boundary_.RunAsLeaf(
+      fake, [&] { return native_.ListExtend(act, list, iterable); }, iterable.object);
   return boundary_.Check() && done;
 }
 
