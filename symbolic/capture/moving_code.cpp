@@ -54,7 +54,7 @@ std::vector<PyObject*> ReferentsOf(BorrowedRef object) {
   return referents;
 }
 
-bool IsIterator(PyObject* object) { return Py_TYPE(object)->tp_iternext != nullptr; }
+bool IsIterator(PyObject* object) { return PyIter_Check(object) != 0; }
 
 constexpr int kDeepest = 20;
 
@@ -76,8 +76,8 @@ bool Moves(BorrowedRef receiver, bool from_frames, int depth) {
     if (wraps == Wraps::kFunction && !PyTuple_CheckExact(part)) return PyFunction_Check(part) != 0;
     if (!PyTuple_CheckExact(part)) return true;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(part); ++i) {
-      if (IsIterator(PyTuple_GET_ITEM(part, i)) && !Moves(PyTuple_GET_ITEM(part, i), from_frames, depth + 1))
-        return false;
+      PyObject* item = PyTuple_GET_ITEM(part, i);  // null: zip_longest() gave up one that has ended
+      if (item != nullptr && IsIterator(item) && !Moves(item, from_frames, depth + 1)) return false;
     }
     return true;
   });

@@ -276,7 +276,8 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
   PyObject* o = object;
   if (PyTuple_Check(o)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
-      if (!PrepareNative(BorrowedRef(PyTuple_GET_ITEM(o, i)), allow_instances)) return false;
+      const BorrowedRef item(PyTuple_GET_ITEM(o, i));  // null: zip_longest() gave up an iterator that has ended
+      if (item && !PrepareNative(item, allow_instances)) return false;
     }
   } else if (PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {

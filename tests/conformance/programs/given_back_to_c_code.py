@@ -254,3 +254,18 @@ def iterators_over_lists_that_grow_behind_them():
         return x + 1, list(iterators[0]), [list(it) for it in iterators[1:]]
 
     return Case(f, vector(), then=rows_that_change(rows))
+
+
+@program
+def iterators_that_are_used_up_in_part():
+    rows = [[2, 1], [1, 3]]
+
+    def f(x):
+        longest = itertools.zip_longest([1, 2, 3], rows, fillvalue=rows[0])
+        total = [n * len(row) for n, row in longest]
+        longest = itertools.zip_longest(rows[0], [1, 2, 3, 4])
+        first = [next(longest), next(longest), next(longest)]
+        chained = itertools.chain(rows[0], (len(a) for a in rows))
+        return x + 1, total, first, any(longest), [n for n in chained]
+
+    return Case(f, vector(), then=rows_that_change(rows))
