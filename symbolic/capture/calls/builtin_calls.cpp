@@ -209,8 +209,7 @@ Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueVie
     case SpecialCall::kIsSubclass: {
       if (!plain || n != 2) return raise();
       guard_leaf_type(args[0]);  // ABCs look at the class only
-      PyObject* object = args[0].object;
-      PyObject* cls = args[1].object;
+      PyObject *object = args[0].object, *cls = args[1].object;
       const bool of_class = which == SpecialCall::kIsSubclass && PyType_Check(object);
       GuardClassOrder(reads_, of_class ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object));
       const int result = boundary_.Run([&] {

@@ -14,6 +14,7 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/class_statements.h"
 #include "symbolic/capture/calls/frame_entry.h"
+#include "symbolic/capture/calls/generator_calls.h"
 #include "symbolic/capture/calls/sized_substitutes.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/count_outcomes.h"
@@ -94,6 +95,8 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
   if (!callable.object || breaks_.unwinding()) return Value();
   reads_.Consume(callable);  // a leaf is not callable: the error names its type
   if (std::optional<Value> size = sizes_.Call(callable.object, args, kwnames)) return *std::move(size);
+  GeneratorCalls on_generator{*this, boundary_, reads_, objects_, sizes_};
+  if (std::optional<Value> done = on_generator.Call(act, callable, args, kwnames)) return *std::move(done);
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
   const KnownCallable* known = FindKnownCallable(callable.object);

@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 
-from conformance.program import Case, program
+from conformance.program import Args, Case, program
 from conformance.sample import vector
 
 
@@ -269,3 +269,40 @@ def iterators_that_are_used_up_in_part():
         return x + 1, total, first, any(longest), [n for n in chained]
 
     return Case(f, vector(), then=rows_that_change(rows))
+
+
+@program
+def numbers_of_a_generator_that_are_summed_up():
+    rows = [[2, 1], [1, 3]]
+    start = [0.5, 7]
+
+    def f(x):
+        total = sum(len(a) for a in rows)
+        return (
+            x * total + max(len(a) for a in rows) - min(len(a) + 1 for a in rows),
+            x.new_zeros(total).sum(),
+            sum((len(a) for a in rows), start[1]),
+            sum((len(a) * start[0] for a in rows), start[0]),
+            math.prod(len(a) for a in rows),
+            sum((x * len(a) for a in rows), start=x),
+            sum(n if n else x for n in (len(a) for a in rows)),
+            sum(len(a) > 1 for a in rows),
+            sum(a[0] for a in rows if a),
+            or_error(lambda: max(len(a) for a in rows if len(a) > 9)),
+            or_error(lambda: sum(a if len(a) == 5 else 1 for a in rows)),
+        )
+
+    return Case(f, vector(), then=[*rows_that_change(rows), lambda: start.insert(0, 1.5)])
+
+
+@program
+def numbers_of_tensors_that_a_generator_yields():
+    def f(x):
+        parts = x.split(1)
+        found = sum(p.isinf().sum().item() for p in parts)
+        if not found:
+            return x * 2, found
+        return x + found, found
+
+    steps = [vector(), vector() + 1, vector() * float("inf"), vector()]
+    return Case(f, vector(), then=[lambda x=x: Args(x) for x in steps], forward_only=True)
