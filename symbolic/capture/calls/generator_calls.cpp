@@ -35,22 +35,17 @@ bool IsPlainNumber(BorrowedRef object) {
          (PyLong_CheckExact(object.get()) && private_api::BitCount(object) <= kBits);
 }
 
-// From 3.12 on the errors of a sum of floats are added up, too: of two they are none.
-bool IsPlainSum(BorrowedRef items) {
-#if PY_VERSION_HEX >= 0x030c0000
-  Py_ssize_t floats = 0;
+// Some versions of Python add up the errors of a sum of floats, too: of two there are none.
+bool IsPlainSum(BorrowedRef items, BorrowedRef start) {
+  Py_ssize_t floats = start && PyFloat_CheckExact(start.get()) ? 1 : 0;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
-    floats += PyFloat_CheckExact(PyTuple_GET_ITEM(items.get(), i));
+    floats += PyFloat_CheckExact(PyTuple_GET_ITEM(items.get(), i)) ? 1 : 0;
   }
   return floats <= 2;
-#else
-  static_cast<void>(items);
-  return true;
-#endif
 }
 
 std::optional<Value> SumOf(SizeOperations& sizes, BorrowedRef items, BorrowedRef start) {
-  if (!IsPlainSum(items)) return std::nullopt;
+  if (!IsPlainSum(items, start)) return std::nullopt;
   Ref sum = start ? Ref::Create(start) : Ref::Steal(PyLong_FromLong(0));
   bool symbolic = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
