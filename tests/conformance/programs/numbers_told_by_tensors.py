@@ -182,7 +182,7 @@ def statistics_into_given_tensors():
     return Case(f, matrix(3, 2), vector(2), vector(2), vector(2), vector(2), given(), then=[lambda: None])
 
 
-@program
+@program(break_step=24)
 def a_gradient_scaler_that_meets_an_infinity():
     torch.manual_seed(3)
     model = torch.nn.Linear(3, 2)
