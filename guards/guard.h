@@ -36,7 +36,8 @@ enum class GuardKind : std::uint8_t {
   kSetEquals,   // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
   kSetLayout,   // exact set/frozenset: its elements stand in its table as expected's do, with what was discarded
   kTypeLookup,  // frame_ops::TypeLookup(value, name) is the expected object; expected: (name, object), or (name,) for
-                // absent; where aux is not 0 it is the version tag that the type `value` has instead
+                // absent; where aux is not 0 it is the version tag that the type `value` has instead; of a name of
+                // guards/class_order.h: the classes that the type is made of
   kTypeLookups,     // many such look-ups of one type: expected has the names that are found, what they give, and the
                     // names that are absent (three tuples); aux: the type's version tag at which that was so, or 0
   kTensor,          // tensor metadata (expected: a TensorSpec, see leaf/tensor.h)

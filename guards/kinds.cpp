@@ -4,6 +4,7 @@
 
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/class_order.h"
 #include "guards/immutable.h"
 #include "guards/leaf/tensor.h"
 #include "guards/read.h"
@@ -125,6 +126,7 @@ bool HoldsOwnNames(const Fact& fact, BorrowedRef value) {
 
 bool HoldsTypeLookup(const Fact& fact, BorrowedRef value) {
   if (!value || !PyType_Check(value.get())) return false;
+  if (!fact.elements.empty()) return HasOrderOfClasses(value, fact.key.key.get(), fact.elements);
   if (fact.number != 0) return frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(value.get())) == fact.number;
   PyObject* found = frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(value.get()), fact.key.key.get());
   return fact.expected.empty() ? found == nullptr : fact.expected.Is(found);
@@ -182,16 +184,6 @@ absl::Status RecordAbsentKey(const Guard& guard, Fact* fact) {
   return absl::InvalidArgumentError("the absence of a key whose hash or equality is user code cannot be guarded");
 }
 
-absl::Status RecordLookup(const Guard& guard, Fact* fact) {
-  PyObject* const pair = guard.expected;
-  if (pair == nullptr || !PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) < 1) {
-    return absl::InvalidArgumentError("kTypeLookup needs (name,) or (name, object)");
-  }
-  fact->key = DictKey(PyTuple_GET_ITEM(pair, 0));
-  if (PyTuple_GET_SIZE(pair) > 1 && guard.aux == 0) fact->expected = Held(PyTuple_GET_ITEM(pair, 1));
-  return absl::OkStatus();
-}
-
 absl::Status HoldElements(BorrowedRef expected, Fact* fact) {
   if (!expected) return absl::InvalidArgumentError("a key or set guard needs its expected elements");
   Ref items = Ref::Steal(PySequence_List(expected));
@@ -203,6 +195,17 @@ absl::Status HoldElements(BorrowedRef expected, Fact* fact) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     fact->elements.emplace_back(PyList_GET_ITEM(items.get(), i));
   }
+  return absl::OkStatus();
+}
+
+absl::Status RecordLookup(const Guard& guard, Fact* fact) {
+  PyObject* const pair = guard.expected;
+  if (pair == nullptr || !PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) < 1) {
+    return absl::InvalidArgumentError("kTypeLookup needs (name,) or (name, object)");
+  }
+  fact->key = DictKey(PyTuple_GET_ITEM(pair, 0));
+  if (IsOrderOfClasses(PyTuple_GET_ITEM(pair, 0))) return HoldElements(PyTuple_GET_ITEM(pair, 1), fact);
+  if (PyTuple_GET_SIZE(pair) > 1 && guard.aux == 0) fact->expected = Held(PyTuple_GET_ITEM(pair, 1));
   return absl::OkStatus();
 }
 
@@ -299,9 +302,10 @@ std::string WriteLacksAttr(const Fact& fact, const GuardedNames& names) {
 
 std::string WriteLookup(const Fact& fact, const GuardedNames& names) {
   return "lookup(" + names.source + ", " + KeyText(fact) + ") is " +
-         (fact.number != 0        ? "as in version " + std::to_string(fact.number)
-          : fact.expected.empty() ? "<absent>"
-                                  : ExpectedText(fact.expected));
+         (fact.number != 0         ? "as in version " + std::to_string(fact.number)
+          : !fact.elements.empty() ? ElementsText(fact.elements)
+          : fact.expected.empty()  ? "<absent>"
+                                   : ExpectedText(fact.expected));
 }
 
 std::string WriteLookups(const Fact& fact, const GuardedNames& names) {

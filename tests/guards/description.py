@@ -229,6 +229,15 @@ class Guards:
 
         return self._guard(source, "type_lookup", (name, *found), predicate)
 
+    def class_order(self, source, cls, bases=False):
+        """Which classes it looks names up in, in order; `bases`: those that this follows from."""
+        name, expected = ("bases()", cls.__bases__) if bases else ("mro()", cls.__mro__)
+
+        def predicate(v):
+            return isinstance(v, type) and (v.__bases__ if bases else v.__mro__) == expected
+
+        return self._guard(source, "type_lookup", (name, expected), predicate)
+
     def type_lookups(self, source, found, absent, version=0):
         """`found`: name → what the type has."""
 

@@ -238,6 +238,39 @@ def test_type_attributes():
     assert not check(g, program, obj)
 
 
+def test_order_of_classes():
+    class First:
+        pass
+
+    class Second(First):
+        pass
+
+    class Other(First):
+        pass
+
+    class Derived(Second):
+        pass
+
+    for bases in (False, True):
+        g = Guards(target, "x")
+        g.class_order(g.type(g.local(0)), Derived, bases=bases)
+        program = g.build()
+        obj = Derived()
+        assert check(g, program, obj) and check(g, program, Derived())
+        assert not check(g, program, Second()) and not check(g, program, 3)
+        Derived.__bases__ = (Other,)
+        assert not check(g, program, obj)
+        assert ("bases()" if bases else "mro()") in program.explain(target, (obj,))
+        Derived.__bases__ = (Second,)
+        assert check(g, program, obj)
+        Derived.__bases__ = (Second, First)  # the same order
+        assert check(g, program, obj) is not bases
+        Derived.__bases__ = (Second,)
+        Second.__bases__ = (Other,)
+        assert check(g, program, obj) is bases
+        Second.__bases__ = (First,)
+
+
 def test_many_look_ups_of_a_type():
     class Base:
         def __len__(self):

@@ -12,6 +12,7 @@
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -196,8 +197,9 @@ Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueVie
     case SpecialCall::kIsSubclass: {
       if (!plain || n != 2) return raise();
       guard_leaf_type(args[0]);  // ABCs look at the class only
-      PyObject* object = args[0].object;
-      PyObject* cls = args[1].object;
+      PyObject *object = args[0].object, *cls = args[1].object;
+      const bool of_class = which == SpecialCall::kIsSubclass && PyType_Check(object);
+      GuardClassOrder(reads_, of_class ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object));
       const int result = boundary_.Run([&] {
         return which == SpecialCall::kIsInstance ? PyObject_IsInstance(object, cls) : PyObject_IsSubclass(object, cls);
       });

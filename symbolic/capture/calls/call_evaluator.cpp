@@ -14,6 +14,7 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/class_statements.h"
 #include "symbolic/capture/calls/frame_entry.h"
+#include "symbolic/capture/calls/generator_calls.h"
 #include "symbolic/capture/calls/sized_substitutes.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/count_outcomes.h"
@@ -21,6 +22,7 @@
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -76,6 +78,7 @@ Value CheckInstance(ReadJournal& reads, BreakController& breaks, ValueView calla
   auto* cls = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable.object.get()));
   reads.GuardTypeOfLeaf(object);
   PyTypeObject* type = object.object.type();
+  GuardClassOrder(reads, type);
   if (PyType_IsSubtype(type, cls) != 0) return Value{Ref::Create(Py_True), kNoSource};
   static PyObject* const plain = PyDict_GetItemString(frame_ops::TypeDict(&PyBaseObject_Type), "__class__");
   const bool says_its_type = reads.LookupInType(type, "__class__").get() == plain || IsFakeTensor(object.object);
@@ -90,6 +93,8 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
   if (!callable.object || breaks_.unwinding()) return Value();
   reads_.Consume(callable);  // a leaf is not callable: the error names its type
   if (std::optional<Value> size = sizes_.Call(callable.object, args, kwnames)) return *std::move(size);
+  GeneratorCalls on_generator{*this, boundary_, reads_, objects_, sizes_};
+  if (std::optional<Value> done = on_generator.Call(act, callable, args, kwnames)) return *std::move(done);
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
   const KnownCallable* known = FindKnownCallable(callable.object);
@@ -246,7 +251,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   }
   entry_.Expect({function.object, completion, std::move(pending), args.subspan(0, positional)});
   const bool had_memo = std::exchange(has_memo_, known == KnownFunction::kDeepCopy ? own_memo : has_memo_);
-  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(function.object, args, kwnames); }));
+  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(function.object, args, kwnames); }, function.object));
   has_memo_ = had_memo;
   entry_.Expect({});
   return boundary_.Wrap(std::move(result));

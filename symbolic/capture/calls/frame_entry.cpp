@@ -14,9 +14,11 @@
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/moving_code.h"
 #include "symbolic/capture/sharded_values.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/taken_warnings.h"
@@ -90,6 +92,7 @@ FrameEntry::FrameEntry(Journals& journals, Protocols& meaning, PyThreadState* th
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
+      arguments_(journals.arguments()),
       writes_(journals.writes()),
       warning_(journals.options().warning),
       all_frames_(journals.options().all_frames),
@@ -221,14 +224,26 @@ PyObject* FrameEntry::EvaluateFrame(Activation& act, StartAt start) {
   }
   frames_.Pop();
   boundary_.Leave(outer);
+  reads_.Move(result.value);  // the caller gets the object without its source
+  if (result.value.object && !HandBack(result.value.object)) {
+    result.value = Value();
+    BreakController::SetUnwindError();
+  }
   if (result.outcome == Outcome::kUnwound) {
     BreakController::SetUnwindError();
     // close() takes this error for its end; any other would be reported as unraisable.
     if (start == StartAt::kThrow) PyErr_SetNone(PyExc_GeneratorExit);
   }
-  reads_.Move(result.value);  // the caller gets the object without its source
   if (result.outcome != Outcome::kYielded) frame_ops::FinishHookedFrame(thread, frame);
   return result.value.object.release();
+}
+
+bool FrameEntry::HandBack(BorrowedRef result) {
+  const NativeBoundary::Depth& caller = boundary_.depth();
+  if (caller.receiver && OnlyMoves(caller.receiver)) return true;
+  const ValueView value(result, kNoSource);
+  if (caller.leaf > 0 || caller.native == 0) return arguments_.PrepareForTorch(absl::MakeConstSpan(&value, 1));
+  return arguments_.PrepareNative(value);
 }
 
 // Defaults, closure cells and keyword values reach a frame without a load: they are adopted here.

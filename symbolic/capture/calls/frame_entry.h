@@ -1,6 +1,7 @@
 // FrameEntry: the hook's handler of an attempt: every Python frame that a call of the evaluator's starts, also through
 // C code, comes here, and is evaluated or runs as it is (torch's own in a leaf, finalisers, what our own Python code
-// does). Invariant: a frame that is evaluated is on the FrameStack for as long, and what it returns is consumed.
+// does). Invariant: a frame that is evaluated is on the FrameStack for as long, and what it returns to
+// C code is made safe to be read as an argument is, unless that only moves it.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_FRAME_ENTRY_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_FRAME_ENTRY_H_
 
@@ -16,6 +17,7 @@ class BreakController;
 class FrameStack;
 class FxJournal;
 class Journals;
+class NativeArguments;
 class NativeBoundary;
 class ObjectTable;
 class RaisingBranches;
@@ -47,6 +49,7 @@ class FrameEntry final : public FrameHandler {
   PyObject* EvaluateFrame(Activation& act, StartAt start);
   void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
   bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
+  bool HandBack(BorrowedRef result);
 
   FrameStack& frames_;
   tracing::Tracer& tracer_;
@@ -56,6 +59,7 @@ class FrameEntry final : public FrameHandler {
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;
+  NativeArguments& arguments_;
   WriteJournal& writes_;
   const RaisingBranches* warning_;
   const bool all_frames_;

@@ -26,6 +26,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/capture/journals/sized_call.h"
+#include "symbolic/capture/moving_code.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/sharded_values.h"
 #include "symbolic/capture/shown_warnings.h"
@@ -128,7 +129,8 @@ Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> 
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "int() of a text of more than 640 digits");
   }
   FxCall call(fx_, args);
-  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(callable, args, kwnames); }));
+  Ref result =
+      Ref::Steal(boundary_.Run([&] { return Vectorcall(callable, args, kwnames); }, KeptItems(callable, args)));
   if (boundary_.Check() && result && !breaks_.Journalled(call.RecordCall(callable, args, kwnames, result, false)))
     return Value();
   return boundary_.Wrap(std::move(result));

@@ -17,6 +17,7 @@
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/moving_code.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/sharded_values.h"
@@ -97,7 +98,7 @@ bool NativeArguments::PrepareOuter(ValueView v) {
   if (is_view || (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o)))) {
     return PrepareOuter(ValueView(private_api::ViewedBy(o), kNoSource));
   }
-  if (t == nullptr && IsNativeIterator(v.object)) return true;
+  if (t == nullptr && IsNativeIterator(v.object)) return MovesItems(v.object) || PrepareNative(v);
   if (PyTuple_Check(o) && IsLeaf(v.object)) {  // a torch.Size
     reads_.Move(v);
     return true;
@@ -275,7 +276,8 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
   PyObject* o = object;
   if (PyTuple_Check(o)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
-      if (!PrepareNative(BorrowedRef(PyTuple_GET_ITEM(o, i)), allow_instances)) return false;
+      const BorrowedRef item(PyTuple_GET_ITEM(o, i));  // null: zip_longest() gave up an iterator that has ended
+      if (item && !PrepareNative(item, allow_instances)) return false;
     }
   } else if (PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {

@@ -23,20 +23,23 @@ class NativeBoundary {
   NativeBoundary(const CaptureOptions& options, FrameStack& frames, BreakController& breaks, tracing::Tracer& tracer)
       : options_(options), frames_(frames), breaks_(breaks), tracer_(tracer) {}
 
-  // C code that may call back into Python frames, which are then evaluated.
+  // C code that may call back into Python frames, which are then evaluated. `receiver`: who gets what they return, if
+  // it may be one that looks at none of it (moving_code.h).
   template <typename F>
-  auto Run(F&& f) {
+  auto Run(F&& f, BorrowedRef receiver = nullptr) {
     ++depth_.native;
+    const BorrowedRef outer = std::exchange(depth_.receiver, receiver);
     auto result = f();
+    depth_.receiver = outer;
     --depth_.native;
     if (PyErr_Occurred() != nullptr) tracer_.AskLeaves();  // torch may have refused to write a leaf
     return result;
   }
   // The same, and what Python it calls of torch's and the standard library's runs as it is.
   template <typename F>
-  auto RunAsLeaf(bool leaf, F&& f) {
+  auto RunAsLeaf(bool leaf, F&& f, BorrowedRef receiver = nullptr) {
     if (leaf) ++depth_.leaf;
-    auto result = Run(f);
+    auto result = Run(f, receiver);
     if (leaf) --depth_.leaf;
     return result;
   }
@@ -52,6 +55,7 @@ class NativeBoundary {
 
   struct Depth {
     int native = 0, leaf = 0;
+    BorrowedRef receiver;
   };
   const Depth& depth() const { return depth_; }
   bool catching() const { return catching_ > 0; }

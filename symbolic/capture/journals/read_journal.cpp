@@ -13,6 +13,7 @@
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/numpy_scalars.h"
@@ -343,6 +344,7 @@ bool ReadJournal::GuardProtocolMethods(PyTypeObject* type) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code may call ", type->tp_name, ".",
                                                                           Utf8(unseen), ", which is no function"));
   }
+  GuardClassOrder(*this, type);                // C code chooses among operands by it
   if (!made) guarded_protocols_.insert(type);  // what it has may change
   return true;
 }

@@ -17,6 +17,7 @@
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -26,6 +27,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/number_arrays.h"
+#include "symbolic/capture/plain_fields.h"
 #include "symbolic/capture/protocols/missing_attributes.h"
 #include "symbolic/capture/protocols/special_methods.h"
 #include "symbolic/capture/protocols/tensor_attributes.h"
@@ -48,20 +50,6 @@ struct Names {
 const Names& N() {
   static const Names* names = new Names();
   return *names;
-}
-
-// Attributes of functions and types that are plain reads of fields which the object's identity fixes, or
-// that nobody changes between calls without changing the object.
-bool IsPlainField(const char* name) {
-  static const char* const kNames[] = {
-      "__name__",       "__qualname__",       "__module__",  "__doc__",     "__code__", "__defaults__",
-      "__kwdefaults__", "__closure__",        "__mro__",     "__bases__",   "__base__", "__annotations__",
-      "__wrapped__",    "__text_signature__", "__flags__",   "__globals__", "__self__", "__func__",
-      "__objclass__",   "__type_params__",    "__annotate__"};
-  for (const char* known : kNames) {
-    if (std::string_view(known) == name) return true;
-  }
-  return false;
 }
 
 bool IsAnnotations(BorrowedRef name) { return PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0; }
@@ -393,6 +381,8 @@ Value AttributeReads::FieldOfClass(Activation& act, ValueView owner, BorrowedRef
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "annotations that are computed now");
   }
   const std::string field = Utf8(name);
+  if (field == "__mro__") GuardClassOrder(reads_, type);
+  if (field == "__bases__" || field == "__base__") GuardBases(reads_, type);
   Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
   if (result && (field == "__name__" || field == "__qualname__") && IsPythonClass(type)) {
     return objects_.Adopt(
@@ -462,6 +452,7 @@ Value AttributeReads::SuperGetAttr(Activation& act, ValueView super_object, Borr
   if (!self || self.get() == Py_None) return breaks_.Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
   auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
   PyObject* mro = start->tp_mro;
+  GuardClassOrder(reads_, start);
   Py_ssize_t i = 0;
   while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
   if (PyUnicode_Compare(name, N().klass) != 0) {

@@ -95,7 +95,8 @@ bool Building::ListExtend(Activation& act, BorrowedRef list, ValueView iterable)
   if (!contents_.PrepareTarget(list)) return false;
   if (!iteration_.GuardIterable(act, iterable, "unpacking")) return false;
   const bool fake = IsFakeTensor(iterable.object);
-  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.ListExtend(act, list, iterable); });
+  const bool done = boundary_.RunAsLeaf(
+      fake, [&] { return native_.ListExtend(act, list, iterable); }, iterable.object);
   return boundary_.Check() && done;
 }
 
@@ -136,8 +137,14 @@ Value Building::ListToTuple(Activation& act, ValueView list) {
   return contents_.PrepareTarget(list.object) ? native_.ListToTuple(act, list) : Value();
 }
 
+// C code hands it to the function's frames: what lived across a break is guarded here, or nowhere.
+bool Building::FillPart(ValueView part) { return !part.object || arguments_.PrepareOuter(part); }
+
 Value Building::MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
                              ValueView annotations, ValueView closure) {
+  for (const ValueView& part : {defaults, kwdefaults, annotations}) {
+    if (!FillPart(part)) return Value();
+  }
   Value function = native_.MakeFunction(act, code, defaults, kwdefaults, annotations, closure);
   if (function) objects_.NoteFreshFunction(function.object);
   if (frame_ops::Locals(act.frame) != nullptr) class_statements_.NoteCode(act, code);
@@ -148,6 +155,8 @@ bool Building::SetFunctionAttribute(Activation& act, BorrowedRef function, int f
   if (objects_.Find(function) != nullptr) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "a part of a function that was made before a break");
   }
+  constexpr int kClosure = 0x08;  // cells are read where they are used
+  if (flag != kClosure && !FillPart(part)) return false;
   return native_.SetFunctionAttribute(act, function, flag, part);  // of a function made just now
 }
 

@@ -43,6 +43,7 @@ class Building {
   bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part);
 
  private:
+  bool FillPart(ValueView part);
   bool PrepareMerged(ValueView mapping);
 
   BreakController& breaks_;

@@ -11,6 +11,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/moving_code.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -37,7 +38,8 @@ bool Iteration::GuardIterable(Activation&, ValueView v, const char* what) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat(what, " of ", v.object.type()->tp_name));
   }
   if (t == nullptr && v.object.type()->tp_iternext != nullptr && !IsPythonClass(v.object.type())) {
-    return true;  // a fresh iterator: each item that it gives is looked at for itself
+    // A fresh iterator: each item that it gives is looked at for itself.
+    return MovesItems(v.object) || arguments_.PrepareNative(v);
   }
   return arguments_.PrepareOuter(v);
 }
@@ -70,7 +72,7 @@ Value Iteration::GetYieldFromIter(Activation& act, ValueView v) {
 
 ForIterOutcome Iteration::ForIter(Activation& act, ValueView iterator, Value* item) {
   if (!GuardIterable(act, iterator, "next()")) return ForIterOutcome::kError;
-  const ForIterOutcome outcome = boundary_.Run([&] { return native_.ForIter(act, iterator, item); });
+  const ForIterOutcome outcome = boundary_.Run([&] { return native_.ForIter(act, iterator, item); }, iterator.object);
   return boundary_.Check() ? outcome : ForIterOutcome::kError;
 }
 
@@ -81,7 +83,7 @@ SendOutcome Iteration::Send(Activation& act, ValueView receiver, ValueView sent,
     return SendOutcome::kError;
   }
   if (!GuardIterable(act, receiver, "yield from")) return SendOutcome::kError;
-  const SendOutcome outcome = boundary_.Run([&] { return native_.Send(act, receiver, sent, result); });
+  const SendOutcome outcome = boundary_.Run([&] { return native_.Send(act, receiver, sent, result); }, receiver.object);
   return boundary_.Check() ? outcome : SendOutcome::kError;
 }
 
@@ -104,14 +106,16 @@ bool Iteration::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> o
   }
   const bool fake = IsFakeTensor(v.object);
   if (!GuardIterable(act, v, "unpacking")) return false;
-  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.UnpackSequence(act, v, out); });
+  const bool done = boundary_.RunAsLeaf(
+      fake, [&] { return native_.UnpackSequence(act, v, out); }, v.object);
   return boundary_.Check() && done;
 }
 
 bool Iteration::UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) {
   if (!GuardIterable(act, v, "unpacking")) return false;
   const bool fake = IsFakeTensor(v.object);
-  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.UnpackEx(act, v, before, after, out); });
+  const bool done = boundary_.RunAsLeaf(
+      fake, [&] { return native_.UnpackEx(act, v, before, after, out); }, v.object);
   return boundary_.Check() && done;
 }
 
@@ -119,7 +123,7 @@ bool Iteration::UnpackEx(Activation& act, ValueView v, int before, int after, ab
 Value Iteration::NextOf(Activation& act, absl::Span<const ValueView> args) {
   if (!GuardIterable(act, args[0], "next()")) return Value();
   iternextfunc step = args[0].object.type()->tp_iternext;
-  Value item = boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return step(args[0].object); })));
+  Value item = boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return step(args[0].object); }, args[0].object)));
   if (item || breaks_.unwinding()) return item;
   if (PyErr_Occurred() && (args.size() == 1 || !PyErr_ExceptionMatches(PyExc_StopIteration))) return Value();
   PyErr_Clear();

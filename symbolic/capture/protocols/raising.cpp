@@ -3,6 +3,7 @@
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -25,11 +26,13 @@ Raising::Raising(Journals& journals, NativeProtocols& native, CallEvaluator& cal
       calls_(calls) {}
 
 Truth Raising::ExceptionMatches(Activation& act, ValueView exception, ValueView type) {
+  GuardClassOrder(reads_, exception.object.type());
   return native_.ExceptionMatches(act, exception, type);
 }
 
 bool Raising::ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) {
   if (!arguments_.PrepareNative(exception) || !arguments_.PrepareNative(type)) return false;
+  GuardClassOrder(reads_, exception.object.type());
   const bool done = boundary_.Run([&] { return native_.ExceptionGroupMatch(act, exception, type, match, rest); });
   return boundary_.Check() && done;
 }

@@ -10,6 +10,7 @@
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/class_order.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
@@ -92,6 +93,7 @@ Value Statements::MatchKeys(Activation& act, ValueView subject, ValueView keys) 
 
 Value Statements::MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) {
   reads_.Consume(subject);
+  GuardClassOrder(reads_, subject.object.type());
   if (IsLeaf(subject.object) || objects_.Find(subject.object) == nullptr) {
     Value v = boundary_.Run([&] { return native_.MatchClass(act, subject, cls, positional, names); });
     return boundary_.Check() ? std::move(v) : Value();

@@ -44,3 +44,20 @@ def defaults_behind_one_that_is_not_taken():
         return inner(x) * 2
 
     return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def keyword_defaults_that_live_across_a_break():
+    scale = [2.0]
+
+    def answer(kind):
+        torch._dynamo.graph_break()
+        return kind
+
+    def f(x):
+        def scaled(a, b=scale[0], *, c=3.0, rows=scale, other=x) -> answer(float):
+            return a * b + c * rows[0] - other
+
+        return scaled(x), scaled(x, c=1.0), scaled.__kwdefaults__["rows"] is scale, scaled.__annotations__
+
+    return Case(f, vector(), then=[lambda: scale.append(1.0), lambda: scale.insert(0, 5.0)])

@@ -180,3 +180,22 @@ def statistics_into_given_tensors():
         return torch.ones(3, 2), torch.ones(0), torch.ones(0)
 
     return Case(f, matrix(3, 2), vector(2), vector(2), vector(2), vector(2), given(), then=[lambda: None])
+
+
+@program(break_step=24)
+def a_gradient_scaler_that_meets_an_infinity():
+    torch.manual_seed(3)
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=3)
+
+    def f(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach(), scaler.get_scale()
+
+    factors = (1.0, 0.5, float("inf"), 0.25, float("nan"), 1.0)
+    return Case(f, vector(), then=[lambda k=k: Args(vector() * k) for k in factors], forward_only=True)
