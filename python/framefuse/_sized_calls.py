@@ -26,12 +26,6 @@ def _is_float(*tensors):
     return _is_plain(*tensors) and all(t.dtype in (torch.float32, torch.float64) for t in tensors)
 
 
-def _max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    if return_indices is not False or not _is_float(input):
-        return F.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-    return torch.max_pool1d_with_indices(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)[0]
-
-
 def _take_along_dim(input, indices, dim=None):
     plain = _is_plain(input, indices) and dim is not None and input.dim() == indices.dim() and indices.dtype == torch.int64
     if not plain or not -input.dim() <= dim < input.dim():
@@ -215,7 +209,7 @@ def _recurrent(kind):
 
 
 _FUNCTIONS = (
-    (F, {"max_pool1d": _max_pool1d, "affine_grid": _affine_grid, "rms_norm": _rms_norm}),
+    (F, {"affine_grid": _affine_grid, "rms_norm": _rms_norm}),
     (torch, {"take_along_dim": _take_along_dim, "kron": _kron, "masked_select": _masked_select, "stft": _stft, "block_diag": _block_diag}),
     (torch.Tensor, {"take_along_dim": _take_along_dim, "kron": _kron, "masked_select": _masked_select}),
     (torch.nn.utils.rnn, {"pad_sequence": _pad_sequence}),

@@ -180,3 +180,32 @@ def statistics_into_given_tensors():
         return torch.ones(3, 2), torch.ones(0), torch.ones(0)
 
     return Case(f, matrix(3, 2), vector(2), vector(2), vector(2), vector(2), given(), then=[lambda: None])
+
+
+@program
+def the_largest_in_windows_of_any_number():
+    def f(x, w):
+        return functional.max_pool1d(x, 2) * w, torch.max_pool1d(w * x, 3, stride=1, padding=1), functional.max_pool1d(x, 2, return_indices=True)[1]
+
+    def given(n):
+        return torch.arange(2.0 * n).cos().reshape(1, 2, n), torch.tensor([0.5]).requires_grad_()
+
+    return Case(f, *given(6), then=[lambda: Args(*given(8)), lambda: Args(*given(5))])
+
+
+class Listening(torch.Tensor):
+    heard = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        cls.heard.append(getattr(function, "__name__", ""))
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@program(whole=False)
+def windows_of_a_class_that_hears_of_calls():
+    def f(x):
+        return functional.max_pool1d(x, 2).as_subclass(torch.Tensor) * 2
+
+    Listening.heard.clear()
+    return Case(f, torch.arange(6.0).reshape(1, 1, 6).as_subclass(Listening), then=[lambda: None], look=lambda: list(Listening.heard))
