@@ -13,6 +13,9 @@ namespace framefuse::tracing {
 
 class Recorder;
 
+// Whether it is the formula that asks for a length, which it compares with 1 alone: it is more, which is a fact.
+[[nodiscard]] bool AsksForSeveral(Recorder& recorder, const c10::SymInt& size);
+
 // Whether it is the formula that asks for the truth of `any`. The recorder expects the quotient then.
 [[nodiscard]] bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any);
 // An operator while the quotient is expected; false: it is recorded as it is.

@@ -71,7 +71,8 @@ MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorA
       calls_(calls),
       natives_(natives),
       reductions_(journals, attributes, calls),
-      getters_(journals, calls) {}
+      getters_(journals, calls),
+      keys_(journals) {}
 
 Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames) {
@@ -114,6 +115,14 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     }
     reads_.Consume(args[1]);
     return Value{Ref::Steal(PyMethod_New(self.object, args[1].object)), kNoSource};
+  }
+  if (descriptor->d_type == &PyDict_Type && name == "get" && args.size() > 1 && !kwnames) {
+    if (const Ref plain = keys_.PlainKey(self, args[1], true)) {
+      ValueVector all(args.begin(), args.end());
+      all[1] = ValueView(plain, kNoSource);
+      return CallDescriptor(act, callable, all, kwnames);
+    }
+    if (breaks_.unwinding()) return Value();
   }
   Tracked* t = objects_.Find(self.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
