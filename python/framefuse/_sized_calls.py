@@ -177,15 +177,13 @@ def _istft(
     if not fits or (length is not None and not 0 < start + length <= whole):
         return torch.istft(input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
     end = start + length if length is not None else whole - start
-    spectra = (input.unsqueeze(0) if input.dim() == 2 else input).transpose(1, 2)
-    parts = torch.fft.irfft(spectra, n_fft, norm="ortho" if normalized else "backward") * window.view(1, 1, n_fft)
-    result = torch.ops.aten.unfold_backward(parts, [parts.shape[0], whole], 1, n_fft, step)[:, start:end]
-    squares = window.pow(2).expand(1, parts.shape[1], n_fft)
-    weights = torch.ops.aten.unfold_backward(squares, [1, whole], 1, n_fft, step)[:, start:end]
+    parts = torch.fft.irfft(input.transpose(-1, -2).contiguous(), n_fft, norm="ortho" if normalized else "backward") * window
+    result = torch.ops.aten.unfold_backward(parts, [*input.shape[:-2], whole], input.dim() - 2, n_fft, step)[..., start:end]
+    squares = window.pow(2).expand(input.shape[-1], n_fft)
+    weights = torch.ops.aten.unfold_backward(squares, [whole], 0, n_fft, step)[start:end]
     if weights.abs().min().lt(1e-11):
         raise RuntimeError("istft: the window leaves gaps")  # torch's own code runs then, and has its own words
-    result = result / weights
-    return result.squeeze(0) if input.dim() == 2 else result
+    return result / weights
 
 
 def _gates(input, hidden, weight_input, weight_hidden, bias_input, bias_hidden):

@@ -57,9 +57,9 @@ at::Tensor GradientOf(const at::Tensor& input, const at::Tensor& is_zero, const 
 
 }  // namespace
 
-bool AsksForSeveral(Recorder& recorder, const c10::SymInt& size) {
-  if (!size.is_symbolic() || at::GradMode::is_enabled() || CurrentBackwardName() != "CumprodBackward0") return false;
-  return recorder.sizes().Decide(ir::ExprKind::kLe, ir::Dim(2), recorder.ToDim(size));
+bool AsksForSeveral(Recorder& recorder, ir::Dim size) {
+  if (at::GradMode::is_enabled() || CurrentBackwardName() != "CumprodBackward0") return false;
+  return recorder.sizes().Decide(ir::ExprKind::kLe, ir::Dim(2), size);
 }
 
 bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {

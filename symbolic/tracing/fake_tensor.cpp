@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "symbolic/tracing/break.h"
-#include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/extremum_gradient.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/size_node.h"
@@ -81,9 +80,7 @@ c10::IntArrayRef FakeImpl::sizes_custom() const {
 }
 std::int64_t FakeImpl::size_custom(std::int64_t d) const {
   const std::int64_t at = c10::maybe_wrap_dim(d, dim(), /*wrap_scalar=*/false);
-  const c10::SymInt& size = sym_sizes()[static_cast<std::size_t>(at)];
-  Recorder* recorder = Recorder::Current();
-  return recorder != nullptr && AsksForSeveral(*recorder, size) ? HintOf(size) : size.guard_int(__FILE__, __LINE__);
+  return sym_sizes()[static_cast<std::size_t>(at)].guard_int(__FILE__, __LINE__);
 }
 c10::IntArrayRef FakeImpl::strides_custom() const { return Pinned(sym_strides(), &pinned_strides_); }
 std::int64_t FakeImpl::numel_custom() const { return sym_numel().guard_int(__FILE__, __LINE__); }

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/number_functions.h"
+#include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
 
@@ -283,8 +286,12 @@ SymNode SizeNode::is_non_overlapping_and_dense(Nodes sizes, Nodes strides) {
 
 // ---------------------------------------------------------------- numbers
 
-std::int64_t SizeNode::guard_int(const char*, std::int64_t) {
+std::int64_t SizeNode::guard_int(const char* file, std::int64_t) {
   TORCH_CHECK(kind_ == Kind::kInt, "framefuse: not an integer");
+  if (file != nullptr && std::string_view(file).ends_with("ReduceOps.cpp")) {  // of cumprod_backward
+    Recorder* recorder = Recorder::Current();
+    if (recorder != nullptr && AsksForSeveral(*recorder, dim_)) return sizes_->HintOf(dim_);
+  }
   return sizes_->Pin(dim_);
 }
 

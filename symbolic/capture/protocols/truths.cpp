@@ -54,6 +54,12 @@ Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
   const tracing::Numbers& numbers = tracer_.numbers();
   if (numbers.IsSymbolic(left.object) || numbers.IsSymbolic(right.object)) {
     if (left.object == right.object) return Truth::kTrue;
+    // None, or anything else that is no number: which number it is does not matter.
+    const ValueView other = numbers.IsSymbolic(left.object) ? right : left;
+    if (!PyLong_CheckExact(other.object.get()) && !PyFloat_CheckExact(other.object.get())) {
+      reads_.Consume(other);
+      return Truth::kFalse;
+    }
     const Ref l = PlainNumber(left.object), r = PlainNumber(right.object);
     return Is(act, ValueView(l, left.source), ValueView(r, right.source));
   }

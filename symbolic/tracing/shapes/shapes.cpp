@@ -164,9 +164,11 @@ bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out) {
     const c10::SymInt x = has_a ? a[i - (rank - a.size())] : c10::SymInt(1);
     const c10::SymInt y = has_b ? b[i - (rank - b.size())] : c10::SymInt(1);
     const bool equal = has_a && has_b && HintOf(x) == HintOf(y);  // then it need not matter whether they are 1
-    if (!has_a || (!equal && IsOne(x))) {
+    if (!has_b || y.maybe_as_int() == 1) {
+      (*out)[i] = x;
+    } else if (!has_a || (!equal && IsOne(x))) {
       (*out)[i] = y;
-    } else if (!has_b || (!equal && IsOne(y))) {
+    } else if (!equal && IsOne(y)) {
       (*out)[i] = x;
     } else {
       if (!x.sym_eq(y).guard_bool(__FILE__, __LINE__)) return false;
@@ -233,7 +235,9 @@ class DimOrder {
     const std::size_t offset = shape_.size() - sizes.size();
     Dims out(shape_.size(), c10::SymInt(0));
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (!(IsOne(sizes[i]) && !IsOne(shape_[offset + i]))) out[offset + i] = strides[i];
+      // Of equal sizes it need not matter whether they are 1.
+      const bool equal = HintOf(sizes[i]) == HintOf(shape_[offset + i]) && sizes[i] == shape_[offset + i];
+      if (equal || !IsOne(sizes[i]) || IsOne(shape_[offset + i])) out[offset + i] = strides[i];
     }
     return out;
   }
