@@ -85,6 +85,43 @@ def test_the_last_of_a_growing_list():
     assert _captures(_last, [(_random(3, seed=i),) for i in range(12)]) == 1
 
 
+def _asked_for_none():
+    def scaled(x, by=None, offset=None):
+        if by is not None and offset is None:
+            return x * by
+        return x
+
+    return lambda x, n: scaled(x, n) + scaled(x, x.shape[0] * 2) + (0 if n is x or n is True else n)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_number_is_not_none(dynamic):
+    assert _captures(_asked_for_none, [(_random(n + 2), n) for n in range(2, 9)], dynamic) == (1 if dynamic else 2)
+
+
+def _named(x, name, mode="sum"):
+    if name == "first" or "second" != name != "third":
+        x = x + 1
+    return x * 2 if name in ("a", "b") else x.sum() if mode == "sum" else x
+
+
+def test_other_strings():
+    calls = [(_random(3), name) for name in ("first", "a", "x", "y", "z", "second", "w", "b", "third")]
+    # The first, both of the pair, the second, the third, and one for all others.
+    assert _captures(lambda: _named, calls) == 6
+
+
+def test_a_string_that_becomes_something_else():
+    class Text(str):
+        def __eq__(self, other):
+            return True
+
+        __hash__ = str.__hash__
+
+    calls = [(_random(3), name) for name in ("x", Text("y"), None, 3, "z", "first")]
+    _captures(lambda: _named, calls, fullgraph=False)
+
+
 def _masked_write():
     def f(x):
         y = x * 1

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "symbolic/tracing/shapes/unbacked.h"
 #include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
@@ -285,11 +286,34 @@ bool AllDenseWithSameStrides(c10::ArrayRef<const at::Tensor*> operands) {
   return true;
 }
 
+// Of sizes that the graph computes: the result is laid out row by row, whether some of them are 0 or 1 or not. Then
+// nobody need ask.
+bool IsRowMajorForAll(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType common, Dims* shape) {
+  constexpr std::size_t kPlain = 3;  // of more dimensions the channels may be last
+  const auto is_unbacked = [](const at::Tensor* t) {
+    return t->unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+           std::any_of(t->sym_sizes().begin(), t->sym_sizes().end(), IsUnbacked);
+  };
+  if (std::none_of(operands.begin(), operands.end(), is_unbacked)) return false;
+  *shape = ToDims(operands[0]->sym_sizes());
+  for (const at::Tensor* t : operands.slice(1)) {
+    Dims wider;
+    if (!Broadcast(*shape, t->sym_sizes(), &wider)) return false;
+    *shape = std::move(wider);
+  }
+  return shape->size() <= kPlain && DimOrder(operands, common, *shape).IsRowMajor();
+}
+
 }  // namespace
 
 bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out,
                     c10::ScalarType common, bool beside_number) {
-  Dims shape = ToDims(operands[0]->sym_sizes());
+  Dims shape;
+  if (IsRowMajorForAll(operands, common, &shape)) {
+    *out = Contiguous(std::move(shape), dtype);
+    return true;
+  }
+  shape = ToDims(operands[0]->sym_sizes());
   bool same_shape = !beside_number;
   bool all_contiguous = IsContiguous(*operands[0]);
   for (const at::Tensor* t : operands.slice(1)) {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/shapes/shapes.h"
+#include "symbolic/tracing/shapes/unbacked.h"
 #include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
@@ -145,14 +145,6 @@ bool ReshapeAlias(Arguments args, Outputs& outputs) {
   return true;
 }
 
-// In a backward pass nobody looks at the stride of a dimension of one element: of what the graph computes it is not
-// asked whether there is one.
-bool NeedNotAsk(const c10::SymInt& size) {
-  Recorder* recorder = size.is_symbolic() ? Recorder::Current() : nullptr;
-  return recorder != nullptr && recorder->phase == ir::Phase::kBackward &&
-         recorder->sizes().Table().LastUnbacked(recorder->ToDim(size)) >= 0;
-}
-
 bool Expand(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   Dims sizes = SymInts(args[1]);
@@ -168,7 +160,7 @@ bool Expand(Arguments args, Outputs& outputs) {
       if (keep) return false;
       strides[i] = 0;
       // As inferExpandGeometry: a new dimension that does not expand keeps the stride past the next one.
-      if (!NeedNotAsk(sizes[i]) && IsOne(sizes[i]) && rank > 0) strides[i] = sizes[i + 1] * strides[i + 1];
+      if (!IsUnbackedOfBackward(sizes[i]) && IsOne(sizes[i]) && rank > 0) strides[i] = sizes[i + 1] * strides[i + 1];
       continue;
     }
     const c10::SymInt& old = old_sizes[i - lead];
