@@ -51,6 +51,12 @@ Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item) {
   return first ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : std::move(numbers);
 }
 
+ValueVector WithKey(absl::Span<const ValueView> args, const Ref& key) {
+  ValueVector all(args.begin(), args.end());
+  all[1] = ValueView(key, kNoSource);
+  return all;
+}
+
 }  // namespace
 
 MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorAttributes& tensor_attributes,
@@ -117,11 +123,8 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     return Value{Ref::Steal(PyMethod_New(self.object, args[1].object)), kNoSource};
   }
   if (descriptor->d_type == &PyDict_Type && name == "get" && args.size() > 1 && !kwnames) {
-    if (const Ref plain = keys_.PlainKey(self, args[1], true)) {
-      ValueVector all(args.begin(), args.end());
-      all[1] = ValueView(plain, kNoSource);
-      return CallDescriptor(act, callable, all, kwnames);
-    }
+    const Ref plain = keys_.PlainKey(self, args[1], true);
+    if (plain) return CallDescriptor(act, callable, WithKey(args, plain), kwnames);
     if (breaks_.unwinding()) return Value();
   }
   Tracked* t = objects_.Find(self.object);

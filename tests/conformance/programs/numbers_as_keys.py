@@ -162,3 +162,64 @@ def products_of_any_length():
         return x.requires_grad_()
 
     return Case(f, given(4), then=[lambda: Args(given(6)), lambda: Args(given(5, 2)), lambda: Args(given(3)), lambda: Args(given(1))])
+
+
+@program
+def numbers_that_are_not_none():
+    def scaled(x, by=None, offset=None):
+        if by is None or offset is not None:
+            return x
+        return x * by if by is not True else x + 1
+
+    def f(x, n):
+        return scaled(x, n), scaled(x, x.shape[0] * 2), scaled(x, n, x), scaled(x), n is x, (n + 1) is None
+
+    return Case(f, vector(3), 4, then=[lambda n=n: Args(vector(n), n) for n in (2, 5, 7)])
+
+
+@program
+def numbers_and_none_by_turns():
+    def f(x, n):
+        return x * 2 if n is None else x * n
+
+    return Case(f, vector(3), 4, then=[lambda n=n: Args(vector(3), n) for n in (5, None, 6, None, 2.5, 7)])
+
+
+class _Word(str):
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
+        return False
+
+    __hash__ = str.__hash__
+
+
+@program
+def names_that_change():
+    def f(x, name):
+        if name == "first" or "second" != name != "third":
+            x = x + 1
+        return x * 2 if name in ("a", "b") else x
+
+    return Case(f, vector(3), "first", then=[lambda t=t: Args(vector(3), t) for t in ("a", "x", "y", "second", "b", "third", "z", "first")])
+
+
+@program(whole=False)
+def names_of_another_class():
+    def f(x, name):
+        return x * 2 if name == "first" else x + 1, name in ("a", "b")
+
+    return Case(f, vector(3), "x", then=[lambda t=t: Args(vector(3), t) for t in (_Word("y"), "z", None, 3, b"first", "first")])
+
+
+@program
+def names_that_are_kept_after_all():
+    kept = []
+
+    def f(x, name):
+        if name != "first":
+            kept.append(name)
+        return x * len(name)
+
+    return Case(f, vector(3), "x", then=[lambda t=t: Args(vector(3), t) for t in ("y", "zz", "first", "x")], observe=kept)
