@@ -51,7 +51,7 @@ PARTS = {
     },
     "symbolic/capture/calls": {
         "symbolic/capture/journals": "*.h",
-        "symbolic/capture/protocols": "attribute_reads.h attribute_writes.h iteration.h tensor_attributes.h text_conversion.h",
+        "symbolic/capture/protocols": "attribute_reads.h attribute_writes.h iteration.h symbolic_keys.h tensor_attributes.h text_conversion.h",
     },
 }
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

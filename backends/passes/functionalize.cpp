@@ -429,7 +429,10 @@ class Functionalizer {
   }
 
   absl::Status Finish() {
-    for (ir::Output& o : g_.outputs) o.value = Read(o.value);
+    for (ir::Output& o : g_.outputs) {
+      // A size is known from where it is computed on, whatever is written there later.
+      if (o.role != ir::OutputRole::kUnbacked) o.value = Read(o.value);
+    }
     for (std::size_t i = 0; i < g_.inputs.size(); ++i) {
       ir::Input& in = g_.inputs[i];
       in.mutated = version_[At(in.value)] > 0;

@@ -4,6 +4,7 @@ Invariant: arguments that are not just as expected go to torch's own function, a
 """
 
 import torch
+import torch.nn.functional as F
 
 
 def _tells_places(value):
@@ -46,11 +47,21 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduct
 
 
 def _max_pool1d(input, *others, **named):
-    """torch.max_pool1d, which has a kernel of its own where no gradient is wanted."""
-    floats = isinstance(input, torch.Tensor) and input.device.type == "cpu" and input.is_floating_point()
-    if not floats or (input.requires_grad and torch.is_grad_enabled()):
+    """torch.max_pool1d, which looks at sizes, and has a kernel of its own where no gradient is wanted."""
+    plain = type(input) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_function_stack() == 0
+    if not plain or not input.is_floating_point():
         return torch.max_pool1d(input, *others, **named)
-    return torch.max_pool1d_with_indices(input, *others, **named)[0].clone(memory_format=torch.contiguous_format)
+    result = torch.max_pool1d_with_indices(input, *others, **named)[0]
+    if input.device.type != "cpu" or (input.requires_grad and torch.is_grad_enabled()):
+        return result
+    return result.clone(memory_format=torch.contiguous_format)
+
+
+def _functional_max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Torch's own runs as one call: nobody would see that it calls the function above."""
+    if return_indices is not False or type(input) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_function_stack() > 0:
+        return F.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return torch.max_pool1d(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
 
 
 SUBSTITUTES = (
@@ -58,4 +69,5 @@ SUBSTITUTES = (
     (torch.Tensor.tensor_split, _split(torch.Tensor.tensor_split)),
     (torch.ctc_loss, _ctc_loss),
     (torch.max_pool1d, _max_pool1d),
+    (F.max_pool1d, _functional_max_pool1d),
 )

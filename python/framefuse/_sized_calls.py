@@ -26,12 +26,6 @@ def _is_float(*tensors):
     return _is_plain(*tensors) and all(t.dtype in (torch.float32, torch.float64) for t in tensors)
 
 
-def _max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    if return_indices is not False or not _is_float(input):
-        return F.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-    return torch.max_pool1d_with_indices(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)[0]
-
-
 def _take_along_dim(input, indices, dim=None):
     plain = _is_plain(input, indices) and dim is not None and input.dim() == indices.dim() and indices.dtype == torch.int64
     if not plain or not -input.dim() <= dim < input.dim():
@@ -44,8 +38,10 @@ def _take_along_dim(input, indices, dim=None):
 
 
 def _masked_select(input, mask):
-    if not _is_float(input) or not _is_plain(mask) or mask.dtype != torch.bool or input.shape != mask.shape or input.dim() == 0:
+    if not _is_float(input) or not _is_plain(mask) or mask.dtype != torch.bool or input.dim() == 0 or mask.dim() == 0:
         return torch.masked_select(input, mask)
+    if input.shape != mask.shape:
+        input, mask = torch.broadcast_tensors(input, mask)
     return input[mask]
 
 
@@ -158,6 +154,38 @@ def _stft(
     return result.squeeze(0) if input.dim() == 1 else result
 
 
+def _istft(
+    input,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    normalized=False,
+    onesided=None,
+    length=None,
+    return_complex=False,
+):
+    plain = _is_plain(input) and input.dtype in (torch.complex64, torch.complex128) and input.dim() in (2, 3) and type(n_fft) is int
+    step = n_fft // 4 if plain and hop_length is None else hop_length
+    fits = plain and win_length in (None, n_fft) and onesided in (None, True) and return_complex is False and 0 < step <= n_fft
+    fits = fits and input.shape[-2] == n_fft // 2 + 1 != n_fft and input.shape[-1] > 0 and input.shape[0] > 0
+    fits = fits and window is not None and _is_float(window) and window.dim() == 1 and window.shape[0] == n_fft
+    fits = fits and window.dtype == input.dtype.to_real() and window.device == input.device
+    whole = n_fft + step * (input.shape[-1] - 1) if fits else 0
+    start = n_fft // 2 if center else 0
+    if not fits or (length is not None and not 0 < start + length <= whole):
+        return torch.istft(input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
+    end = start + length if length is not None else whole - start
+    parts = torch.fft.irfft(input.transpose(-1, -2).contiguous(), n_fft, norm="ortho" if normalized else "backward") * window
+    result = torch.ops.aten.unfold_backward(parts, [*input.shape[:-2], whole], input.dim() - 2, n_fft, step)[..., start:end]
+    squares = window.pow(2).expand(input.shape[-1], n_fft)
+    weights = torch.ops.aten.unfold_backward(squares, [whole], 0, n_fft, step)[start:end]
+    if weights.abs().min().lt(1e-11):
+        raise RuntimeError("istft: the window leaves gaps")  # torch's own code runs then, and has its own words
+    return result / weights
+
+
 def _gates(input, hidden, weight_input, weight_hidden, bias_input, bias_hidden):
     return F.linear(input, weight_input, bias_input), F.linear(hidden, weight_hidden, bias_hidden)
 
@@ -215,8 +243,8 @@ def _recurrent(kind):
 
 
 _FUNCTIONS = (
-    (F, {"max_pool1d": _max_pool1d, "affine_grid": _affine_grid, "rms_norm": _rms_norm}),
-    (torch, {"take_along_dim": _take_along_dim, "kron": _kron, "masked_select": _masked_select, "stft": _stft, "block_diag": _block_diag}),
+    (F, {"affine_grid": _affine_grid, "rms_norm": _rms_norm}),
+    (torch, {"take_along_dim": _take_along_dim, "kron": _kron, "masked_select": _masked_select, "stft": _stft, "istft": _istft, "block_diag": _block_diag}),
     (torch.Tensor, {"take_along_dim": _take_along_dim, "kron": _kron, "masked_select": _masked_select}),
     (torch.nn.utils.rnn, {"pad_sequence": _pad_sequence}),
     (torch._VF, {kind: _recurrent(kind) for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")}),

@@ -3,6 +3,7 @@
 Torch's own AOT tools make ATen graphs, for forward and backward, which are written here in the text form of `backends/graph` and compiled
 by C++. A node that has no kernel runs as its ATen operator; one that cannot be read raises `BackendError` with the user's line. A graph with
 symbolic sizes becomes one plan for all sizes, or, where its text has no form for something, one for each set of sizes that it is called with.
+A graph in which values decide sizes runs operator by operator.
 """
 
 import copy
@@ -19,7 +20,7 @@ from framefuse import _C
 from framefuse._backends import BUILT_IN
 from framefuse._errors import BackendError
 from framefuse._fake_mode import fake_mode
-from framefuse._torch_sizes import Symbols, is_symbolic
+from framefuse._torch_sizes import Symbols, is_symbolic, sized_by_values
 from framefuse._torch_sizes import Unreadable as _Unreadable
 
 DTYPES = {
@@ -117,6 +118,9 @@ def _compiled(graph, settings):
     values = [node.meta.get("val") for node in graph.graph.nodes]
     if not any(is_symbolic(value) for value in values):
         return _made_later(graph, settings) if _C.is_stream_recorded() else _make_plan(graph, settings)
+    if (node := sized_by_values(graph)) is not None:
+        _C.write_log("dynamic", f"a graph of torch.compile runs operator by operator: values decide the sizes of {node.name}{_user_line(node)}")
+        return graph
     if not _C.is_stream_recorded() and (plan := _plan_for_all_sizes(graph, settings)) is not None:
         return plan
     plans = {}

@@ -16,6 +16,29 @@ def is_symbolic(value):
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
+def sized_by_values(graph):
+    """The first node whose sizes, or whose number, no input tells; None: there is none."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    known = set()
+    for node in graph.graph.nodes:
+        symbols = free_unbacked_symbols(_numbers_of(node.meta.get("val")))
+        if node.op == "placeholder":
+            known |= symbols
+        elif symbols - known:
+            return node
+    return None
+
+
+def _numbers_of(value):
+    """All numbers that it consists of, tensors' sizes among them."""
+    if isinstance(value, torch.Tensor):
+        return [*value.shape, *value.stride(), value.storage_offset()] if value.layout == torch.strided else list(value.shape)
+    if isinstance(value, (list, tuple)):
+        return [number for item in value for number in _numbers_of(item)]
+    return [value] if is_symbolic(value) else []
+
+
 class Symbols:
     """The symbols of one graph: what each is in a call, and the numbers that are made of them."""
 

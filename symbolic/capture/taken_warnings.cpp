@@ -52,10 +52,18 @@ Ref TextOf(PyObject* message, PyObject* category) {
   return PyUnicode_CheckExact(text) ? Ref::Create(text) : Ref();
 }
 
+// What the code came with, as a decorator's closure: not what a call brings, nor a part of that.
+bool IsOfCode(SourceId source, const SourceTable& sources) {
+  while (sources[source].base != kNoSource) source = sources[source].base;
+  const SourceKind root = sources[source].kind;
+  return root == SourceKind::kConstant || root == SourceKind::kFunction || root == SourceKind::kGlobals ||
+         root == SourceKind::kClosureCell;
+}
+
 // A text that another call may bring would be a guard for each; and what torch's C++ code says once a process was said.
 bool IsSaidAlike(PyObject* text, ReadJournal& reads) {
   const SourceId source = reads.SourceOfConsumed(text);
-  if (source != kNoSource && reads.sources()[source].kind != SourceKind::kConstant) return false;
+  if (source != kNoSource && !IsOfCode(source, reads.sources())) return false;
   const char* utf8 = PyUnicode_AsUTF8(text);
   if (utf8 == nullptr) return (PyErr_Clear(), false);
   const std::string_view words = utf8;

@@ -19,6 +19,7 @@
 
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/known_places.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -29,15 +30,6 @@ const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId value, ir::OpName op
     if (n->outputs.size() == 1 && n->outputs[0] == value) return ir::Is(n->op, op) ? &*n : nullptr;
   }
   return nullptr;
-}
-
-// A fake for a value that the recording has.
-at::Tensor FakeOf(Recorder& recorder, ir::ValueId value) {
-  const ir::Value& v = recorder.graph().value(value);
-  Dims sizes, strides;
-  for (const ir::Dim& d : v.sizes) sizes.push_back(recorder.sizes().ToSymInt(d));
-  for (const ir::Dim& d : v.strides) strides.push_back(recorder.sizes().ToSymInt(d));
-  return MakeFake(MakeFakeStorage(v.device, 0), sizes, strides, 0, v.dtype, v.device, value, recorder.id());
 }
 
 at::Tensor SumFromTheEnd(const at::Tensor& t, std::int64_t dim) {
@@ -64,6 +56,11 @@ at::Tensor GradientOf(const at::Tensor& input, const at::Tensor& is_zero, const 
 }
 
 }  // namespace
+
+bool AsksForSeveral(Recorder& recorder, ir::Dim size) {
+  if (at::GradMode::is_enabled() || CurrentBackwardName() != "CumprodBackward0") return false;
+  return recorder.sizes().Decide(ir::ExprKind::kLe, ir::Dim(2), size);
+}
 
 bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
   const FakeImpl* fake = AsFake(any);

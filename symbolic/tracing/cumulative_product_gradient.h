@@ -7,11 +7,15 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
+#include "backends/graph/dim.h"
 #include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
 
 class Recorder;
+
+// Whether it is the formula that asks for a length, which it compares with 1 alone: it is more, which is a fact.
+[[nodiscard]] bool AsksForSeveral(Recorder& recorder, ir::Dim size);
 
 // Whether it is the formula that asks for the truth of `any`. The recorder expects the quotient then.
 [[nodiscard]] bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any);

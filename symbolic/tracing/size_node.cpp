@@ -4,9 +4,12 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/number_functions.h"
+#include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
 
@@ -283,13 +286,37 @@ SymNode SizeNode::is_non_overlapping_and_dense(Nodes sizes, Nodes strides) {
 
 // ---------------------------------------------------------------- numbers
 
-std::int64_t SizeNode::guard_int(const char*, std::int64_t) {
+namespace {
+// The engine asks whether a gradient is to be summed up to a size of 1. One of the same size is not, also if that is 1.
+bool IsEngineThatSums(const char* file) {
+  if (file == nullptr) return false;
+  const Recorder* recorder = Recorder::Current();
+  const std::string_view name(file);
+  return (name.ends_with("/input_metadata.cpp") || name.ends_with("/ExpandUtils.h")) && recorder != nullptr &&
+         recorder->phase == ir::Phase::kBackward;
+}
+
+bool AsksWhetherUnbackedIsOne(const ir::ExprTable& table, Dim condition) {
+  if (condition.is_constant()) return false;
+  const ir::Expr& e = table[condition.expr];
+  if (e.kind != ExprKind::kEq || e.left == ir::kNoExpr || e.right == ir::kNoExpr) return false;
+  const auto is_one = [&](ir::ExprId id) { return table[id].kind == ExprKind::kConstant && table[id].value == 1; };
+  return (is_one(e.left) || is_one(e.right)) && table.LastUnbacked(condition) >= 0;
+}
+}  // namespace
+
+std::int64_t SizeNode::guard_int(const char* file, std::int64_t) {
   TORCH_CHECK(kind_ == Kind::kInt, "framefuse: not an integer");
+  if (file != nullptr && std::string_view(file).ends_with("ReduceOps.cpp")) {  // of cumprod_backward
+    Recorder* recorder = Recorder::Current();
+    if (recorder != nullptr && AsksForSeveral(*recorder, dim_)) return sizes_->HintOf(dim_);
+  }
   return sizes_->Pin(dim_);
 }
 
-bool SizeNode::guard_bool(const char*, std::int64_t) {
+bool SizeNode::guard_bool(const char* file, std::int64_t) {
   TORCH_CHECK(kind_ == Kind::kBool, "framefuse: not a truth value");
+  if (IsEngineThatSums(file) && AsksWhetherUnbackedIsOne(sizes_->Table(), dim_)) return false;
   return sizes_->DecideBool(dim_);
 }
 

@@ -12,6 +12,7 @@
 
 #include "backends/graph/boxed_call.h"
 #include "backends/graph/operators.h"
+#include "symbolic/tracing/known_places.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -203,6 +204,10 @@ bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack
   // Of one element there are none or one: the hint is neither.
   const std::int64_t highest = most_ever.value_or(std::numeric_limits<std::int64_t>::max());
   const ir::Dim size = sizes.NewUnbackedSize(hint, std::max<std::int64_t>(highest, 2));
+  if (name == "aten::bincount" && args[2].isInt()) {
+    ir::Symbol& symbol = sizes.Table().symbol(static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value));
+    symbol.min = std::max(symbol.min, std::min(args[2].toInt(), hint));
+  }
   recorder.values->AddedUnbacked();
   recorder.RecordAs(TraitsOf(handle), stack, rule->results(recorder, args, sizes.ToSymInt(size)));
   const auto results = static_cast<std::ptrdiff_t>(handle.schema().returns().size());
@@ -215,7 +220,6 @@ bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack
 bool RecordUnbackedIndex(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   static const c10::OperatorHandle nonzero = ir::RequireOp(ir::OpName::kNonzero)->handle();
   static const c10::OperatorHandle select = ir::RequireOp(ir::OpName::kSelectInt)->handle();
-  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
   const at::Tensor self = (*stack)[stack->size() - 2].toTensor();
   const auto is_mask = [](const c10::IValue& v) {
     return v.isTensor() && v.toTensor().defined() && v.toTensor().scalar_type() == c10::ScalarType::Bool;
@@ -242,7 +246,11 @@ bool RecordUnbackedIndex(Recorder& recorder, const c10::OperatorHandle& handle, 
       continue;
     }
     Stack found = {v};
-    if (!RecordUnbacked(recorder, nonzero, &found)) return false;
+    if (at::Tensor known = KnownPlaces(recorder, v.toTensor()); known.defined()) {
+      found[0] = std::move(known);
+    } else if (!RecordUnbacked(recorder, nonzero, &found)) {
+      return false;
+    }
     for (std::int64_t d = 0; d < v.toTensor().dim(); ++d) {
       Stack one = {found[0], 1, d};
       recorder.RecordPlain(TraitsOf(select), &one);
@@ -254,14 +262,30 @@ bool RecordUnbackedIndex(Recorder& recorder, const c10::OperatorHandle& handle, 
   return true;
 }
 
+namespace {
+// As many as there always are: of as few as bincount's minlength the graph checks that there are no more.
+std::optional<std::int64_t> CountOf(Recorder& recorder, const c10::SymInt& size) {
+  if (!size.is_symbolic()) return size.maybe_as_int();
+  const ir::Dim count = recorder.ToDim(size);
+  Sizes& sizes = recorder.sizes();
+  if (count.is_constant()) return count.constant();
+  const ir::Expr& e = sizes.Table()[count.expr];
+  if (e.kind != ir::ExprKind::kSymbol) return std::nullopt;
+  const ir::Symbol& symbol = sizes.Table().symbol(static_cast<ir::SymbolIndex>(e.value));
+  const std::int64_t least = symbol.min;
+  if (!symbol.unbacked || symbol.hint != least || least < 2) return std::nullopt;
+  return sizes.Decide(ir::ExprKind::kEq, count, ir::Dim(least)) ? std::optional(least) : std::nullopt;
+}
+}  // namespace
+
 std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at::Tensor& read) {
   static const c10::OperatorHandle clone = ir::RequireOp(ir::OpName::kClone)->handle();
   const c10::ScalarType type = read.scalar_type();
   const bool is_float = c10::isFloatingType(type) && type <= c10::ScalarType::BFloat16;
   if (!is_float && !c10::isIntegralType(type, /*includeBool=*/false)) return std::nullopt;
-  const std::optional<std::int64_t> count = read.sym_numel().maybe_as_int();
-  if (!count || *count < 1 || *count > kMostNumbers) return std::nullopt;
   if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return std::nullopt;
+  const std::optional<std::int64_t> count = CountOf(recorder, read.sym_numel());
+  if (!count || *count < 1 || *count > kMostNumbers) return std::nullopt;
   const std::optional<Values> at_hand = recorder.values->AtHand({read});
   if (!at_hand) return std::nullopt;
   std::vector<c10::Scalar> hints;

@@ -236,6 +236,32 @@ def test_a_size_without_a_form_has_a_plan_for_each():
     assert any("a plan for each set of sizes" in text for _, text in records), records
 
 
+_BY_OPERATORS = pytest.mark.compiles_nothing("values decide sizes in all of its graphs, which run operator by operator")
+
+
+@pytest.mark.parametrize("name", ["a mask", "a number", pytest.param("written places", marks=_BY_OPERATORS), "experts"])
+@torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+def test_where_values_decide_sizes(name):
+    layer = nn.Linear(4, 4)
+
+    def written(x):
+        y = x * 1
+        y[y < 0] = y[y < 0] * 0.1
+        return y
+
+    def routed(x):
+        rows = torch.where(x[:, 0] > 0)[0]
+        return torch.zeros_like(x).index_add(0, rows, layer(x[rows]))
+
+    f = {"a mask": lambda x: x[x > 0].exp(), "a number": lambda x: x * x.max().item(), "written places": written, "experts": routed}[name]
+    call = compiled(f, dynamic=True)
+    for n in (5, 7, 6):
+        x = torch.randn(n, 4, requires_grad=True)
+        close(call(x), f(x))
+        (gradient,) = torch.autograd.grad(call(x).square().sum(), x)
+        close(gradient, torch.autograd.grad(f(x).square().sum(), x)[0])
+
+
 def test_random_numbers_are_eagers():
     x = torch.randn(64, 64)
     results = []

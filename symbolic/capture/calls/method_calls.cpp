@@ -51,6 +51,12 @@ Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item) {
   return first ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : std::move(numbers);
 }
 
+ValueVector WithKey(absl::Span<const ValueView> args, const Ref& key) {
+  ValueVector all(args.begin(), args.end());
+  all[1] = ValueView(key, kNoSource);
+  return all;
+}
+
 }  // namespace
 
 MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorAttributes& tensor_attributes,
@@ -71,7 +77,8 @@ MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorA
       calls_(calls),
       natives_(natives),
       reductions_(journals, attributes, calls),
-      getters_(journals, calls) {}
+      getters_(journals, calls),
+      keys_(journals) {}
 
 Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames) {
@@ -114,6 +121,11 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     }
     reads_.Consume(args[1]);
     return Value{Ref::Steal(PyMethod_New(self.object, args[1].object)), kNoSource};
+  }
+  if (descriptor->d_type == &PyDict_Type && name == "get" && args.size() > 1 && !kwnames) {
+    const Ref plain = keys_.PlainKey(self, args[1], true);
+    if (plain) return CallDescriptor(act, callable, WithKey(args, plain), kwnames);
+    if (breaks_.unwinding()) return Value();
   }
   Tracked* t = objects_.Find(self.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {

@@ -8,6 +8,7 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/getters.h"
 #include "symbolic/capture/calls/reductions.h"
+#include "symbolic/capture/protocols/symbolic_keys.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -68,6 +69,7 @@ class MethodCalls {
   NativeCalls& natives_;
   Reductions reductions_;
   Getters getters_;
+  SymbolicKeys keys_;
 };
 
 }  // namespace framefuse

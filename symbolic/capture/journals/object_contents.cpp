@@ -305,6 +305,14 @@ bool ObjectContents::IsPlainDict(const Tracked& t) {
 // Without a look at the other items: an index into a list or tuple from outside, a key of a dict.
 std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
   PyObject* k = key.object;
+  if (t.kind == TrackedKind::kList && !t.realised && t.appended_from >= 0 && PyLong_CheckExact(k)) {
+    // From the end, among what was appended: how many stand before it does not matter.
+    const Py_ssize_t size = PyList_GET_SIZE(t.representative.get());
+    int overflow = 0;
+    const long index = PyLong_AsLongAndOverflow(k, &overflow);
+    if (overflow != 0 || index >= 0 || index < -size) return std::nullopt;
+    return Value{Ref::Create(PyList_GET_ITEM(t.representative.get(), size + index)), kNoSource};
+  }
   const bool untouched_list = t.kind == TrackedKind::kList && !t.realised && t.appended_from < 0;
   if ((untouched_list || t.kind == TrackedKind::kTuple) && PyLong_CheckExact(k)) {
     PyObject* sequence = untouched_list ? t.original.get() : t.representative.get();

@@ -47,7 +47,10 @@ DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) 
   if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return 0;
   const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
   if (sizes_->mode() == DynamicMode::kAll) return is_parameter || IsBuffer(source) ? 0 : ~pinned;
-  const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") | MarkedAs(tensor, "_dynamo_weak_dynamic_indices");
+  // Of a size that torch is to know nothing about, which has no such form here, it is known that it may change.
+  const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") |
+                         MarkedAs(tensor, "_dynamo_weak_dynamic_indices") |
+                         MarkedAs(tensor, "_dynamo_unbacked_indices");
   // Another parameter there is another module, not a size that changed.
   if (is_parameter) return marked & ~pinned;
   const PyCodeObject* code = frame_ops::Code(frames_.real_frame());

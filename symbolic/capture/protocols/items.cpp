@@ -66,6 +66,7 @@ Items::Items(Journals& journals, NativeProtocols& native, Protocols& meaning, Ca
       meaning_(meaning),
       calls_(calls),
       sizes_(journals),
+      keys_(journals),
       tracer_(journals.tracer()) {}
 
 Value Items::GetLength(Activation& act, ValueView v) {
@@ -160,6 +161,10 @@ bool Items::MoveItems(Tracked& tuple) {
 
 Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
+  if (const Ref plain = keys_.PlainKey(container, key, false)) {
+    return GetItem(act, container, ValueView(plain, kNoSource));
+  }
+  if (breaks_.unwinding()) return Value();
   const bool native_items = t != nullptr && contents_.HasNative(*t, "__getitem__");
   if (native_items && IsLeaf(key.object)) {
     reads_.Consume(key);

@@ -4,6 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_ITEMS_H_
 
 #include "symbolic/capture/journals/size_operations.h"
+#include "symbolic/capture/protocols/symbolic_keys.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -50,6 +51,7 @@ class Items {
   Protocols& meaning_;
   CallEvaluator& calls_;
   SizeOperations sizes_;
+  SymbolicKeys keys_;
   tracing::Tracer& tracer_;
 };
 

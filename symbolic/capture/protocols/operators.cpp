@@ -13,6 +13,7 @@
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/operator_functions.h"
+#include "symbolic/capture/text_facts.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -111,6 +112,9 @@ Value Operators::Compare(Activation& act, int py_op, ValueView left, ValueView r
   }
   if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
     return Compare(act, py_op, ValueView(tensor, kNoSource), right);
+  }
+  if ((py_op == Py_EQ || py_op == Py_NE) && (IsOtherText(reads_, left, right) || IsOtherText(reads_, right, left))) {
+    return Value{Ref::Create(py_op == Py_NE ? Py_True : Py_False), kNoSource};
   }
   Tracked* l = objects_.Find(left.object);
   Tracked* r = objects_.Find(right.object);

@@ -17,8 +17,8 @@
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
-#include "symbolic/capture/native_items.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/capture/text_facts.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/tracing/tracer.h"
@@ -36,7 +36,8 @@ Truths::Truths(Journals& journals, NativeProtocols& native)
       contents_(journals.contents()),
       arguments_(journals.arguments()),
       native_(native),
-      sizes_(journals) {}
+      sizes_(journals),
+      keys_(journals) {}
 
 // Pinned, and where Python keeps one object of each such value, that one.
 Ref Truths::PlainNumber(BorrowedRef object) {
@@ -53,6 +54,12 @@ Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
   const tracing::Numbers& numbers = tracer_.numbers();
   if (numbers.IsSymbolic(left.object) || numbers.IsSymbolic(right.object)) {
     if (left.object == right.object) return Truth::kTrue;
+    // None, or anything else that is no number: which number it is does not matter.
+    const ValueView other = numbers.IsSymbolic(left.object) ? right : left;
+    if (!PyLong_CheckExact(other.object.get()) && !PyFloat_CheckExact(other.object.get())) {
+      reads_.Consume(other);
+      return Truth::kFalse;
+    }
     const Ref l = PlainNumber(left.object), r = PlainNumber(right.object);
     return Is(act, ValueView(l, left.source), ValueView(r, right.source));
   }
@@ -102,47 +109,9 @@ std::optional<bool> HoldsTensor(const Tracked& set, BorrowedRef item, const Obje
   return found;
 }
 }  // namespace
-Ref Truths::ElementsOf(ValueView container) {
-  constexpr Py_ssize_t kMost = 16;
-  Tracked* t = objects_.Find(container.object);
-  PyObject* o = container.object;
-  const auto is_small = [&](PyObject* of) {
-    const Py_ssize_t size = RawLength(of);
-    return size >= 0 && size <= kMost;
-  };
-  if (t != nullptr && !(t->is_container() && contents_.HasNative(*t, "__contains__") && is_small(t->original))) {
-    return Ref();
-  }
-  if (t == nullptr && !PyTuple_CheckExact(o) && !PyList_CheckExact(o) && !PyAnySet_CheckExact(o)) return Ref();
-  if (!is_small(o)) return Ref();
-  const bool by_keys = t != nullptr && (t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet);
-  if (by_keys) contents_.Realise(*t, false);
-  if (breaks_.unwinding() || (!by_keys && !arguments_.PrepareNative(container))) return Ref();
-  if (PyDict_Check(o)) return Ref::Steal(PyDict_Keys(o));
-  return PyList_Check(o) ? NativeItems(o) : Ref::Steal(PySequence_List(o));
-}
-
-std::optional<Truth> Truths::ContainsNumber(ValueView number, ValueView container) {
-  if (!tracer_.numbers().IsSymbolic(number.object) || !PyLong_CheckExact(number.object.get())) return std::nullopt;
-  const Ref elements = ElementsOf(container);
-  if (!elements) return PyErr_Occurred() != nullptr ? std::optional(Truth::kError) : std::nullopt;
-  const auto element = [&](Py_ssize_t i) { return PyList_GET_ITEM(elements.get(), i); };
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) {
-    if (!PyLong_CheckExact(element(i)) && !PyUnicode_CheckExact(element(i)) && element(i) != Py_None) {
-      return std::nullopt;
-    }
-  }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) {
-    if (!PyLong_CheckExact(element(i))) continue;
-    const std::optional<bool> same = tracer_.numbers().Compare(Py_EQ, number.object, BorrowedRef(element(i)));
-    if (!same) return std::nullopt;
-    if (*same) return Truth::kTrue;
-  }
-  return Truth::kFalse;
-}
-
 Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
-  if (const std::optional<Truth> found = ContainsNumber(item, container)) return *found;
+  if (const std::optional<Truth> found = keys_.IsIn(item, container)) return *found;
+  if (IsNoneOfTexts(reads_, item, container)) return Truth::kFalse;
   Tracked* t = objects_.Find(container.object);
   const bool keyed = t != nullptr &&
                      (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised)) &&

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include "symbolic/capture/journals/size_operations.h"
+#include "symbolic/capture/protocols/symbolic_keys.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -35,9 +36,6 @@ class Truths {
 
  private:
   Ref PlainNumber(BorrowedRef object);
-  // Of a symbolic integer, which is compared with what stands there. Nothing: it is looked up as a plain one.
-  std::optional<Truth> ContainsNumber(ValueView number, ValueView container);
-  Ref ElementsOf(ValueView container);  // of few; null without an error: of others
 
   tracing::Tracer& tracer_;
   BreakController& breaks_;
@@ -50,6 +48,7 @@ class Truths {
   NativeArguments& arguments_;
   NativeProtocols& native_;
   SizeOperations sizes_;
+  SymbolicKeys keys_;
 };
 
 }  // namespace framefuse

@@ -42,6 +42,21 @@ bool IndexSelect(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, dim, index, source, alpha)
+bool IndexAdd(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const at::Tensor& index = args[2].toTensor();
+  const at::Tensor& source = args[3].toTensor();
+  const auto dim = WrapDim(args[1].toInt(), x.dim());
+  if (!dim || x.dim() == 0 || source.dim() != x.dim() || index.dim() != 1 || !IsIndexType(index)) return false;
+  if (x.scalar_type() != source.scalar_type() || x.device() != source.device()) return false;
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    if (source.sym_size(d) != (d == *dim ? index.sym_size(0) : x.sym_size(d))) return false;
+  }
+  outputs.assign(1, Contiguous(ToDims(x.sym_sizes()), x.scalar_type()));
+  return true;
+}
+
 // cat of contiguous tensors of one type; anything else has format rules of its own.
 bool Cat(Arguments args, Outputs& outputs) {
   const auto tensors = args[0].toListRef();
@@ -173,6 +188,7 @@ constexpr ShapeRow kRows[] = {
     {kEmbedding, Embedding},
     {kEmbeddingDenseBackward, EmbeddingDenseBackward},
     {kIndexSelect, IndexSelect},
+    {kIndexAdd, IndexAdd},
     {kCat, Cat},
     {kStack, Stack},
     {kRepeat, Repeat},

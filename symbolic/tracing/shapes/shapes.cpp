@@ -7,6 +7,7 @@
 
 #include "backends/graph/operators.h"
 #include "common/check.h"
+#include "symbolic/tracing/shapes/unbacked.h"
 #include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
@@ -168,9 +169,11 @@ bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out) {
     const c10::SymInt x = has_a ? a[i - (rank - a.size())] : c10::SymInt(1);
     const c10::SymInt y = has_b ? b[i - (rank - b.size())] : c10::SymInt(1);
     const bool equal = has_a && has_b && HintOf(x) == HintOf(y);  // then it need not matter whether they are 1
-    if (!has_a || (!equal && IsOne(x))) {
+    if (!has_b || y.maybe_as_int() == 1) {
+      (*out)[i] = x;
+    } else if (!has_a || (!equal && IsOne(x))) {
       (*out)[i] = y;
-    } else if (!has_b || (!equal && IsOne(y))) {
+    } else if (!equal && IsOne(y)) {
       (*out)[i] = x;
     } else {
       if (!x.sym_eq(y).guard_bool(__FILE__, __LINE__)) return false;
@@ -237,7 +240,9 @@ class DimOrder {
     const std::size_t offset = shape_.size() - sizes.size();
     Dims out(shape_.size(), c10::SymInt(0));
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (!(IsOne(sizes[i]) && !IsOne(shape_[offset + i]))) out[offset + i] = strides[i];
+      // Of equal sizes it need not matter whether they are 1.
+      const bool equal = HintOf(sizes[i]) == HintOf(shape_[offset + i]) && sizes[i] == shape_[offset + i];
+      if (equal || !IsOne(sizes[i]) || IsOne(shape_[offset + i])) out[offset + i] = strides[i];
     }
     return out;
   }
@@ -285,11 +290,34 @@ bool AllDenseWithSameStrides(c10::ArrayRef<const at::Tensor*> operands) {
   return true;
 }
 
+// Of sizes that the graph computes: the result is laid out row by row, whether some of them are 0 or 1 or not. Then
+// nobody need ask.
+bool IsRowMajorForAll(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType common, Dims* shape) {
+  constexpr std::size_t kPlain = 3;  // of more dimensions the channels may be last
+  const auto is_unbacked = [](const at::Tensor* t) {
+    return t->unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+           std::any_of(t->sym_sizes().begin(), t->sym_sizes().end(), IsUnbacked);
+  };
+  if (std::none_of(operands.begin(), operands.end(), is_unbacked)) return false;
+  *shape = ToDims(operands[0]->sym_sizes());
+  for (const at::Tensor* t : operands.slice(1)) {
+    Dims wider;
+    if (!Broadcast(*shape, t->sym_sizes(), &wider)) return false;
+    *shape = std::move(wider);
+  }
+  return shape->size() <= kPlain && DimOrder(operands, common, *shape).IsRowMajor();
+}
+
 }  // namespace
 
 bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out,
                     c10::ScalarType common, bool beside_number) {
-  Dims shape = ToDims(operands[0]->sym_sizes());
+  Dims shape;
+  if (IsRowMajorForAll(operands, common, &shape)) {
+    *out = Contiguous(std::move(shape), dtype);
+    return true;
+  }
+  shape = ToDims(operands[0]->sym_sizes());
   bool same_shape = !beside_number;
   bool all_contiguous = IsContiguous(*operands[0]);
   for (const at::Tensor* t : operands.slice(1)) {

@@ -5,6 +5,7 @@
 
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
+#include "symbolic/tracing/shapes/unbacked.h"
 #include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
@@ -160,7 +161,7 @@ bool Expand(Arguments args, Outputs& outputs) {
       if (keep) return false;
       strides[i] = 0;
       // As inferExpandGeometry: a new dimension that does not expand keeps the stride past the next one.
-      if (IsOne(sizes[i]) && rank > 0) strides[i] = sizes[i + 1] * strides[i + 1];
+      if (!IsUnbackedOfBackward(sizes[i]) && IsOne(sizes[i]) && rank > 0) strides[i] = sizes[i + 1] * strides[i + 1];
       continue;
     }
     const c10::SymInt& old = old_sizes[i - lead];

@@ -199,3 +199,32 @@ def a_gradient_scaler_that_meets_an_infinity():
 
     factors = (1.0, 0.5, float("inf"), 0.25, float("nan"), 1.0)
     return Case(f, vector(), then=[lambda k=k: Args(vector() * k) for k in factors], forward_only=True)
+
+
+@program
+def the_largest_in_windows_of_any_number():
+    def f(x, w):
+        return functional.max_pool1d(x, 2) * w, torch.max_pool1d(w * x, 3, stride=1, padding=1), functional.max_pool1d(x, 2, return_indices=True)[1]
+
+    def given(n):
+        return torch.arange(2.0 * n).cos().reshape(1, 2, n), torch.tensor([0.5]).requires_grad_()
+
+    return Case(f, *given(6), then=[lambda: Args(*given(8)), lambda: Args(*given(5))])
+
+
+class Listening(torch.Tensor):
+    heard = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        cls.heard.append(getattr(function, "__name__", ""))
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@program(whole=False)
+def windows_of_a_class_that_hears_of_calls():
+    def f(x):
+        return functional.max_pool1d(x, 2).as_subclass(torch.Tensor) * 2
+
+    Listening.heard.clear()
+    return Case(f, torch.arange(6.0).reshape(1, 1, 6).as_subclass(Listening), then=[lambda: None], look=lambda: list(Listening.heard))

@@ -160,3 +160,49 @@ def modes_into_given_tensors():
         return values + 1
 
     return again(f, torch.tensor([[1.0, 2, 2], [3, 3, 1]]), torch.ones(2), torch.ones(2, dtype=torch.long))
+
+
+def _outdated(text):
+    def decorate(function):
+        def wrapper(*args):
+            warnings.warn(text, FutureWarning, stacklevel=2)
+            return function(*args)
+
+        return wrapper
+
+    return decorate
+
+
+@_outdated("there is a better one")
+def _old(x):
+    return x * 2
+
+
+@program
+def texts_of_decorators():
+    return again(lambda x: _old(x) + 1, vector(3))
+
+
+@program
+def a_check_that_torch_has_outdated():
+    def f(x, n):
+        count = n.item()
+        torch._check_is_size(count)
+        return x.sum() + torch.ones(count)
+
+    return Case(f, vector(3), torch.tensor(3), then=[lambda: Args(vector(3), torch.tensor(5)), lambda: Args(vector(3), torch.tensor(4))])
+
+
+@program(whole=False)
+def texts_that_an_object_brings():
+    class Holder:
+        text = "a"
+
+    holder = Holder()
+    holder.text = "b"
+
+    def f(x, holder):
+        warnings.warn(holder.text, stacklevel=1)
+        return x * 2
+
+    return Case(f, vector(), holder, then=[lambda t=t: setattr(holder, "text", t) for t in "cd"])
