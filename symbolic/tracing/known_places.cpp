@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -39,7 +40,7 @@ at::Tensor KnownPlaces(Recorder& recorder, const at::Tensor& mask) {
   const ir::Graph& graph = recorder.graph();
   for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
     if (Writes(graph, *n, fake->value())) return at::Tensor();
-    if (n->op->name() != "aten.nonzero" || n->args[0].value != fake->value()) continue;
+    if (!ir::Is(n->op, ir::OpName::kNonzero) || n->args[0].value != fake->value()) continue;
     const ir::ValueId places = n->outputs[0];
     const bool written =
         std::any_of(graph.nodes.rbegin(), n, [&](const ir::Node& later) { return Writes(graph, later, places); });

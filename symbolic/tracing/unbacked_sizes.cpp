@@ -204,7 +204,7 @@ bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack
   // Of one element there are none or one: the hint is neither.
   const std::int64_t highest = most_ever.value_or(std::numeric_limits<std::int64_t>::max());
   const ir::Dim size = sizes.NewUnbackedSize(hint, std::max<std::int64_t>(highest, 2));
-  if (name == "aten::bincount" && args[2].isInt()) {
+  if (ir::Is(TraitsOf(handle).op, ir::OpName::kBincount) && args[2].isInt()) {
     ir::Symbol& symbol = sizes.Table().symbol(static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value));
     symbol.min = std::max(symbol.min, std::min(args[2].toInt(), hint));
   }
