@@ -159,3 +159,10 @@ def parts_of_a_single_column():
 
     x = (torch.arange(2 * 2 * 5 * 3) % 7 / 7.0).reshape(2, 2, 5, 3)
     return Case(f, x.requires_grad_(), torch.tensor([[0.5, -1.0, 2.0]], requires_grad=True))
+
+
+@program
+def of_an_exponential_of_matrices():
+    """The formula writes into a quarter of a matrix that it has made, and what it writes has gaps between its rows."""
+    x = (torch.arange(5 * 5 * 5) % 7 / 7.0 - 0.4).reshape(5, 5, 5)
+    return Case(lambda x: torch.linalg.matrix_exp(x).sin(), x.requires_grad_())
