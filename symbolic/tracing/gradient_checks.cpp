@@ -10,6 +10,7 @@
 
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/known_places.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -43,11 +44,6 @@ struct Waiting {
   const char* text = nullptr;
 };
 thread_local Waiting waiting;
-
-at::Tensor FakeOf(Recorder& recorder, ir::ValueId value) {
-  const ir::Value& v = recorder.graph().value(value);
-  return MakeFake(MakeFakeStorage(v.device, 0), Dims(), Dims(), 0, v.dtype, v.device, value, recorder.id());
-}
 
 }  // namespace
 

@@ -52,6 +52,7 @@ bool IndexAdd(Arguments args, Outputs& outputs) {
   if (x.scalar_type() != source.scalar_type() || x.device() != source.device()) return false;
   for (std::int64_t d = 0; d < x.dim(); ++d) {
     if (source.sym_size(d) != (d == *dim ? index.sym_size(0) : x.sym_size(d))) return false;
+    if (source.sym_size(d) == 0) return false;  // torch's kernel for metadata refuses what eager takes
   }
   outputs.assign(1, Contiguous(ToDims(x.sym_sizes()), x.scalar_type()));
   return true;
