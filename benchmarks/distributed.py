@@ -412,6 +412,8 @@ def drive(parsed):
                 broken = first_left(case, parsed, device, done)
                 failed.append({"case": case, "rival": broken, "ok": False, "why": "failed, or its time was over"})
                 print(failed[-1], flush=True)
+            if parsed.out:  # who runs this may stop it
+                parsed.out.write_text(json.dumps(document(parsed, failed), indent=1))
     return failed
 
 

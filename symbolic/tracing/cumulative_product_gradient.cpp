@@ -19,17 +19,15 @@
 
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
-#include "symbolic/tracing/known_places.h"
+#include "symbolic/tracing/recorded_values.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
 namespace {
 
-const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId value, ir::OpName op) {
-  for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
-    if (n->outputs.size() == 1 && n->outputs[0] == value) return ir::Is(n->op, op) ? &*n : nullptr;
-  }
-  return nullptr;
+const ir::Node* MakerBy(ir::OpName op, const ir::Graph& graph, ir::ValueId value) {
+  const ir::Node* maker = MakerOf(graph, value);
+  return maker != nullptr && ir::Is(maker->op, op) ? maker : nullptr;
 }
 
 at::Tensor SumFromTheEnd(const at::Tensor& t, std::int64_t dim) {
@@ -66,8 +64,8 @@ bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
   const FakeImpl* fake = AsFake(any);
   if (fake == nullptr || at::GradMode::is_enabled() || CurrentBackwardName() != "CumprodBackward0") return false;
   const ir::Graph& graph = recorder.graph();
-  const ir::Node* asks = MakerOf(graph, fake->value(), ir::OpName::kAny);
-  const ir::Node* compares = asks == nullptr ? nullptr : MakerOf(graph, asks->args[0].value, ir::OpName::kEqScalar);
+  const ir::Node* asks = MakerBy(ir::OpName::kAny, graph, fake->value());
+  const ir::Node* compares = asks == nullptr ? nullptr : MakerBy(ir::OpName::kEqScalar, graph, asks->args[0].value);
   if (compares == nullptr) return false;
   recorder.cumulative_product = {asks->args[0].value};
   return true;
@@ -81,10 +79,10 @@ bool ContinueCumulativeProduct(Recorder& recorder, const OpTraits& traits, torch
   const ir::ValueId zeros = std::exchange(recorder.cumulative_product, std::nullopt)->is_zero;
   const ir::Graph& graph = recorder.graph();
   const FakeImpl* sums = ir::Is(traits.op, ir::OpName::kDivTensor) ? AsFake((stack->end() - 2)->toTensor()) : nullptr;
-  const ir::Node* last = sums == nullptr ? nullptr : MakerOf(graph, sums->value(), ir::OpName::kFlip);
-  const ir::Node* sum = last == nullptr ? nullptr : MakerOf(graph, last->args[0].value, ir::OpName::kCumsum);
-  const ir::Node* flip = sum == nullptr ? nullptr : MakerOf(graph, sum->args[0].value, ir::OpName::kFlip);
-  const ir::Node* weighs = flip == nullptr ? nullptr : MakerOf(graph, flip->args[0].value, ir::OpName::kMulTensor);
+  const ir::Node* last = sums == nullptr ? nullptr : MakerBy(ir::OpName::kFlip, graph, sums->value());
+  const ir::Node* sum = last == nullptr ? nullptr : MakerBy(ir::OpName::kCumsum, graph, last->args[0].value);
+  const ir::Node* flip = sum == nullptr ? nullptr : MakerBy(ir::OpName::kFlip, graph, sum->args[0].value);
+  const ir::Node* weighs = flip == nullptr ? nullptr : MakerBy(ir::OpName::kMulTensor, graph, flip->args[0].value);
   if (weighs == nullptr) {
     recorder.Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
   }

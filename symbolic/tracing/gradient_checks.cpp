@@ -10,7 +10,7 @@
 
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
-#include "symbolic/tracing/known_places.h"
+#include "symbolic/tracing/recorded_values.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {

@@ -6,16 +6,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "backends/graph/graph.h"
-
 namespace framefuse::tracing {
 
 class Recorder;
 
 // Undefined: it was not asked for, or it may tell something else by now.
 at::Tensor KnownPlaces(Recorder& recorder, const at::Tensor& mask);
-// A fake for a value that the recording has.
-at::Tensor FakeOf(Recorder& recorder, ir::ValueId value);
 
 }  // namespace framefuse::tracing
 

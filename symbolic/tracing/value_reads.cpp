@@ -15,6 +15,7 @@
 #include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/recorded_values.h"
 #include "symbolic/tracing/relied_sizes.h"
 #include "symbolic/tracing/state.h"
 #include "symbolic/tracing/value_slice.h"
@@ -143,14 +144,6 @@ bool IsTruth(const Values& fakes, const Observation& observation) {
 bool IsKeptNumber(const at::Tensor& t) { return t.is_cpu() && t.dim() == 0 && t.is_floating_point(); }
 bool AreFewNumbers(const at::Tensor& t) { return t.is_cpu() && t.numel() <= kMostKept && t.is_floating_point(); }
 bool IsWholeNumbers(const at::Tensor& t) { return c10::isIntegralType(t.scalar_type(), /*includeBool=*/true); }
-
-const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId v) {
-  const auto makes = [v](const ir::Node& n) {
-    return std::find(n.outputs.begin(), n.outputs.end(), v) != n.outputs.end();
-  };
-  const auto maker = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), makes);
-  return maker == graph.nodes.rend() ? nullptr : &*maker;
-}
 
 using enum ir::OpName;
 constexpr ir::OpNames kTests{kAll, kAllDim, kAllDims, kAny, kAnyDim, kAnyDims};

@@ -89,3 +89,23 @@ def test_what_is_disabled_stays_so():
     before = framefuse.statistics()["attempts"]
     assert torch.equal(framefuse.compile(disabled, fullgraph=True)(torch.ones(3)), torch.full((3,), 2.0))
     assert framefuse.statistics()["attempts"] == before
+
+
+@pytest.mark.compiles_nothing("compiles in a process of its own, for which a function is allowed for good")
+def test_what_a_function_of_c_raises_without_arguments_is_eagers():
+    """As torch.cuda.is_current_stream_capturing() does where torch is built for a device that is not there."""
+    program = """
+import _asyncio, framefuse, torch
+framefuse.allow_in_graph(_asyncio.get_running_loop)
+
+def f(x):
+    try:
+        _asyncio.get_running_loop()
+    except RuntimeError:
+        return x * 3
+    return x * 2
+
+print(framefuse.compile(f, fullgraph=True)(torch.ones(2)).tolist())
+"""
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
+    assert ended.stdout.strip() == "[3.0, 3.0]", ended.stderr

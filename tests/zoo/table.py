@@ -97,14 +97,14 @@ def _peer(rows: list[dict[str, Any]]) -> str:
     peer = {(r["set"], r["model"], r["mode"]): r for r in rows if r.get("backend") == "peer"}
     if not peer:
         return ""
-    ours = {(r["set"], r["model"], r["mode"]): r for r in rows if r.get("backend") == "aten"}
+    ours = {(r["set"], r["model"], r["mode"]): r for name in ("fx", "fuse", "aten") for r in rows if r.get("backend") == name}
     both = [key for key in peer if key in ours and "breaks" in peer[key] and "breaks" in ours[key]]
-    whole = sum(not peer[key]["breaks"] for key in both)
-    mine = sum(not ours[key]["breaks"] for key in both)
+    whole = {key for key in both if not peer[key]["breaks"] and peer[key]["status"] != "error"}
+    mine = {key for key in both if not ours[key]["breaks"]}
     errors = sum(r["status"] == "error" for r in peer.values())
     return (
-        f"\nOf {len(both)} models and modes that were run under torch.compile too, it captures {whole} whole, framefuse {mine}; "
-        f"{errors} of its {len(peer)} runs end with an exception that eager does not raise.\n"
+        f"\nOf {len(both)} models and modes that were run under torch.compile too, it captures {len(whole)} whole, framefuse {len(mine)}, "
+        f"and {len(whole & mine)} of torch.compile's {len(whole)}; {errors} of its {len(peer)} runs end with an exception that eager does not raise.\n"
     )
 
 

@@ -153,6 +153,15 @@ Value NativeCalls::CallNumpy(ValueView callable, absl::Span<const ValueView> arg
   return boundary_.Wrap(std::move(result));
 }
 
+namespace {
+// A function of a C module, called without arguments: what it raises, as where there is no device, it raises in eager.
+bool KnowsOfNoTensor(BorrowedRef callable, absl::Span<const ValueView> args) {
+  if (!args.empty() || !PyCFunction_CheckExact(callable.get())) return false;
+  PyObject* const self = PyCFunction_GET_SELF(callable.get());
+  return self == nullptr || PyModule_Check(self);
+}
+}  // namespace
+
 Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,
                              BorrowedRef kwnames) {
   if (!arguments_.PrepareForTorch(args)) return Value();
@@ -180,8 +189,8 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
     return CallSized(tracer_.numbers(), callable, factors.args(), sized, kwnames);
   }));
   if (result) result = tracer_.numbers().FromTorch(std::move(result));
-  const bool may_be_about_fakes = outermost && !args.empty();  // without arguments it knows of none
-  if (!boundary_.Check() || (!result && may_be_about_fakes && !boundary_.ConfirmTorchError(callable))) {
+  const bool is_about_fakes = outermost && !KnowsOfNoTensor(callable, args);
+  if (!boundary_.Check() || (!result && is_about_fakes && !boundary_.ConfirmTorchError(callable))) {
     const bool looked = breaks_.record() && breaks_.record()->reason.kind == GraphBreakKind::kTensorToPython;
     if (looked && outermost && PyFunction_Check(callable.get())) {
       breaks_.NoteLeaf(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable.get())));

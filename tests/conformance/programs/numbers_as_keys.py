@@ -3,10 +3,9 @@
 import collections
 
 import torch
-from torch import nn
 
 from conformance.program import Args, Case, program
-from conformance.sample import leaf, matrix, vector
+from conformance.sample import matrix, vector
 
 
 @program
@@ -103,123 +102,3 @@ def before_what_was_appended():
         return seen[-2] + seen[0], len(seen)
 
     return Case(f, vector(3), then=[lambda: None, lambda: Args(vector(3, 0.5))], observe=seen)
-
-
-@program
-def places_written_with_gradients():
-    def f(x):
-        y = x * 1
-        mask = y < 0
-        y[mask] = y[mask] * 0.1
-        return y.sin()
-
-    return Case(f, leaf(6), then=[lambda: Args((vector(6) - 2).requires_grad_()), lambda: Args((vector(5) * -1).requires_grad_())])
-
-
-@program
-def a_mask_written_between_its_uses():
-    def f(x):
-        mask = x > 0
-        a = x[mask]
-        mask.logical_not_()
-        b = x[mask]
-        places = mask.nonzero()
-        places.add_(0)
-        return a * 2, b + 1, places, x[mask].sum()
-
-    return Case(f, vector(6) - 2, then=[lambda: Args(vector(6) - 1), lambda: Args(3 - vector(6))])
-
-
-@program
-def experts_without_work():
-    torch.manual_seed(0)
-    experts = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
-
-    def f(x, which):
-        result = torch.zeros_like(x)
-        for i, expert in enumerate(experts):
-            rows = (which == i).nonzero().squeeze(-1)
-            result = result.index_add(0, rows, expert(x[rows]))
-        return result
-
-    def given(*which):
-        torch.manual_seed(len(which))
-        return torch.randn(len(which), 3).requires_grad_(), torch.tensor(which)
-
-    start = given(0, 1, 2, 0, 1, 2)
-    return Case(f, *start, then=[lambda w=w: Args(*given(*w)) for w in ((0, 0, 1, 1, 2), (0, 0, 1, 1), (2, 2, 2, 1, 0, 0, 2))])
-
-
-@program
-def products_of_any_length():
-    def f(x):
-        return torch.cumprod(x, -1) * 2
-
-    def given(n, zero=None):
-        x = vector(n) * 0.5
-        if zero is not None:
-            x[zero] = 0
-        return x.requires_grad_()
-
-    return Case(f, given(4), then=[lambda: Args(given(6)), lambda: Args(given(5, 2)), lambda: Args(given(3)), lambda: Args(given(1))])
-
-
-@program
-def numbers_that_are_not_none():
-    def scaled(x, by=None, offset=None):
-        if by is None or offset is not None:
-            return x
-        return x * by if by is not True else x + 1
-
-    def f(x, n):
-        return scaled(x, n), scaled(x, x.shape[0] * 2), scaled(x, n, x), scaled(x), n is x, (n + 1) is None
-
-    return Case(f, vector(3), 4, then=[lambda n=n: Args(vector(n), n) for n in (2, 5, 7)])
-
-
-@program
-def numbers_and_none_by_turns():
-    def f(x, n):
-        return x * 2 if n is None else x * n
-
-    return Case(f, vector(3), 4, then=[lambda n=n: Args(vector(3), n) for n in (5, None, 6, None, 2.5, 7)])
-
-
-class _Word(str):
-    def __eq__(self, other):
-        return True
-
-    def __ne__(self, other):
-        return False
-
-    __hash__ = str.__hash__
-
-
-@program
-def names_that_change():
-    def f(x, name):
-        if name == "first" or "second" != name != "third":
-            x = x + 1
-        return x * 2 if name in ("a", "b") else x
-
-    return Case(f, vector(3), "first", then=[lambda t=t: Args(vector(3), t) for t in ("a", "x", "y", "second", "b", "third", "z", "first")])
-
-
-@program(whole=False)
-def names_of_another_class():
-    def f(x, name):
-        return x * 2 if name == "first" else x + 1, name in ("a", "b")
-
-    return Case(f, vector(3), "x", then=[lambda t=t: Args(vector(3), t) for t in (_Word("y"), "z", None, 3, b"first", "first")])
-
-
-@program
-def names_that_are_kept_after_all():
-    kept = []
-
-    def f(x, name):
-        if name != "first":
-            kept.append(name)
-        return x * len(name)
-
-    return Case(f, vector(3), "x", then=[lambda t=t: Args(vector(3), t) for t in ("y", "zz", "first", "x")], observe=kept)

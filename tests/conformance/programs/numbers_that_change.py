@@ -171,3 +171,24 @@ def powers_that_raise():
         return x**n, n**x, x.int() ** (n - 4)
 
     return with_numbers(f, values=(5, 6, 7, 4, 2, 3, 5, 6))
+
+
+@program
+def numbers_that_are_not_none():
+    def scaled(x, by=None, offset=None):
+        if by is None or offset is not None:
+            return x
+        return x * by if by is not True else x + 1
+
+    def f(x, n):
+        return scaled(x, n), scaled(x, x.shape[0] * 2), scaled(x, n, x), scaled(x), n is x, (n + 1) is None
+
+    return Case(f, vector(3), 4, then=[lambda n=n: Args(vector(n), n) for n in (2, 5, 7)])
+
+
+@program
+def numbers_and_none_by_turns():
+    def f(x, n):
+        return x * 2 if n is None else x * n
+
+    return Case(f, vector(3), 4, then=[lambda n=n: Args(vector(3), n) for n in (5, None, 6, None, 2.5, 7)])

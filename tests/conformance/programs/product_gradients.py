@@ -5,6 +5,7 @@ import math
 import torch
 
 from conformance.program import Args, Case, program
+from conformance.sample import vector
 
 
 def over(values):
@@ -130,3 +131,17 @@ def two_zeros_under_odd_gradients():
         return Args(zeros.detach().requires_grad_(), torch.tensor(scale))
 
     return Case(f, zeros, torch.tensor(-2.0), then=[lambda s=s: again(s) for s in (float("inf"), float("nan"), 3.0)])
+
+
+@program
+def products_of_any_length():
+    def f(x):
+        return torch.cumprod(x, -1) * 2
+
+    def given(n, zero=None):
+        x = vector(n) * 0.5
+        if zero is not None:
+            x[zero] = 0
+        return x.requires_grad_()
+
+    return Case(f, given(4), then=[lambda: Args(given(6)), lambda: Args(given(5, 2)), lambda: Args(given(3)), lambda: Args(given(1))])

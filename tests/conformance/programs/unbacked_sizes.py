@@ -1,8 +1,10 @@
 """Sizes and numbers that follow from values: symbols that a graph defines itself."""
 
 import torch
+from torch import nn
+
 from conformance.program import Args, Case, program
-from conformance.sample import vector
+from conformance.sample import leaf, vector
 
 
 def _noise(n=24, seed=0):
@@ -233,3 +235,48 @@ def float_of_what_requires_a_gradient():
         return float(x.sum()), int((x > 0).sum()), x * 2
 
     return _changing(f, lambda i: (_noise(seed=i).requires_grad_(),))
+
+
+@program
+def places_written_with_gradients():
+    def f(x):
+        y = x * 1
+        mask = y < 0
+        y[mask] = y[mask] * 0.1
+        return y.sin()
+
+    return Case(f, leaf(6), then=[lambda: Args((vector(6) - 2).requires_grad_()), lambda: Args((vector(5) * -1).requires_grad_())])
+
+
+@program
+def a_mask_written_between_its_uses():
+    def f(x):
+        mask = x > 0
+        a = x[mask]
+        mask.logical_not_()
+        b = x[mask]
+        places = mask.nonzero()
+        places.add_(0)
+        return a * 2, b + 1, places, x[mask].sum()
+
+    return Case(f, vector(6) - 2, then=[lambda: Args(vector(6) - 1), lambda: Args(3 - vector(6))])
+
+
+@program
+def experts_without_work():
+    torch.manual_seed(0)
+    experts = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
+
+    def f(x, which):
+        result = torch.zeros_like(x)
+        for i, expert in enumerate(experts):
+            rows = (which == i).nonzero().squeeze(-1)
+            result = result.index_add(0, rows, expert(x[rows]))
+        return result
+
+    def given(*which):
+        torch.manual_seed(len(which))
+        return torch.randn(len(which), 3).requires_grad_(), torch.tensor(which)
+
+    start = given(0, 1, 2, 0, 1, 2)
+    return Case(f, *start, then=[lambda w=w: Args(*given(*w)) for w in ((0, 0, 1, 1, 2), (0, 0, 1, 1), (2, 2, 2, 1, 0, 0, 2))])
