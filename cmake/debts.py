@@ -37,8 +37,8 @@ DEFAULTS = {
     "frame_eval/versions/private_api.cpp": 1,
     "guards/program_builder.cpp": 1,  # what is not named is checked always, which is right
     "guards/read.cpp": 3,
-    "symbolic/capture/annotations.cpp": 1,
-    "symbolic/capture/journals/native_arguments.cpp": 1,
+    "symbolic/rules/annotations.cpp": 1,
+    "symbolic/journals/native_arguments.cpp": 1,
     "symbolic/evaluator/call_result.cpp": 1,
     "symbolic/evaluator/handlers_calls.cpp": 1,
     "symbolic/tracing/sizes.cpp": 2,
@@ -47,6 +47,6 @@ DEFAULTS = {
 # How often files outside of the registry name operators (operator_names.py).
 OPERATOR_NAMES = {
     "backends/runtime/differentiable_ops.cpp": 1,  # registers operators of its own, which are named like torch's
-    "symbolic/capture/break_hints.def": 3,  # beginnings of texts
-    "symbolic/capture/scripted_functions.cpp": 15,  # kinds of TorchScript's nodes
+    "symbolic/messages/break_hints.def": 3,  # beginnings of texts
+    "symbolic/rules/scripted_functions.cpp": 15,  # kinds of TorchScript's nodes
 }

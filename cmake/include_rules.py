@@ -10,19 +10,65 @@ import re
 # The folders of one library each.
 FOLDERS = (
     "common", "frame_eval", "frame_eval/bytecode", "frame_eval/versions", "guards", "guards/leaf",
-    "symbolic/evaluator", "symbolic/tracing", "symbolic/capture",
+    "symbolic/evaluator", "symbolic/tracing", "symbolic/messages", "symbolic/rules", "symbolic/frames",
+    "symbolic/ambient", "symbolic/learned", "symbolic/entry", "symbolic/journals", "symbolic/protocols",
+    "symbolic/calls", "symbolic/capture", "symbolic/reconstruct", "symbolic/executables", "symbolic/attempt",
+    "symbolic/dispatch",
     "backends/graph", "backends/passes", "backends/runtime", "backends/autograd", "backends/kernel_ir", "backends/emit",
     "backends/cpu_runtime", "backends/cuda_runtime", "backends/fusion", "backends/builtin", "python",
 )
 # Folders that are parts of one library.
-SAME = ({"frame_eval", "frame_eval/bytecode", "frame_eval/versions"}, {"guards", "guards/leaf"})
+SAME = (
+    {"frame_eval", "frame_eval/bytecode", "frame_eval/versions"},
+    {"guards", "guards/leaf"},
+    {"symbolic/calls", "symbolic/protocols"},
+)
 MAY_INCLUDE = {
     "common": set(),
     "frame_eval": {"common"},
     "guards": {"common", "frame_eval"},
     "symbolic/evaluator": {"common", "frame_eval", "guards"},
     "symbolic/tracing": {"common", "frame_eval", "backends/graph"},
-    "symbolic/capture": {"common", "frame_eval", "guards", "symbolic/evaluator", "symbolic/tracing", "backends/graph"},
+    "symbolic/messages": {"common", "frame_eval", "guards", "symbolic/evaluator"},
+    "symbolic/rules": {"common", "frame_eval", "guards", "symbolic/evaluator", "symbolic/tracing", "symbolic/messages"},
+    "symbolic/frames": {"frame_eval", "guards", "symbolic/messages", "symbolic/rules"},
+    "symbolic/ambient": {"frame_eval", "guards", "symbolic/rules"},
+    "symbolic/learned": {"common", "frame_eval", "guards", "symbolic/messages"},
+    "symbolic/entry": {
+        "common", "frame_eval", "guards", "backends/graph", "symbolic/evaluator", "symbolic/messages", "symbolic/rules",
+        "symbolic/ambient", "symbolic/learned",
+    },
+    "symbolic/journals": {
+        "common", "frame_eval", "guards", "backends/graph", "symbolic/evaluator", "symbolic/tracing",
+        "symbolic/messages", "symbolic/rules", "symbolic/frames", "symbolic/ambient", "symbolic/learned",
+        "symbolic/entry",
+    },
+    "symbolic/calls": {
+        "common", "frame_eval", "guards", "symbolic/evaluator", "symbolic/tracing", "symbolic/messages",
+        "symbolic/rules", "symbolic/frames", "symbolic/ambient", "symbolic/journals",
+    },
+    "symbolic/capture": {
+        "frame_eval", "symbolic/evaluator", "symbolic/messages", "symbolic/ambient", "symbolic/journals",
+        "symbolic/calls",
+    },
+    "symbolic/reconstruct": {
+        "common", "frame_eval", "guards", "backends/graph", "symbolic/tracing", "symbolic/messages", "symbolic/rules",
+        "symbolic/frames", "symbolic/entry", "symbolic/journals", "symbolic/capture",
+    },
+    "symbolic/executables": {
+        "common", "frame_eval", "guards", "backends/graph", "symbolic/tracing", "symbolic/messages", "symbolic/rules",
+        "symbolic/entry", "symbolic/journals", "symbolic/capture", "symbolic/reconstruct",
+    },
+    "symbolic/attempt": {
+        "common", "guards", "backends/graph", "symbolic/tracing", "symbolic/messages", "symbolic/frames",
+        "symbolic/ambient", "symbolic/learned", "symbolic/entry", "symbolic/journals", "symbolic/capture",
+        "symbolic/reconstruct", "symbolic/executables",
+    },
+    "symbolic/dispatch": {
+        "common", "frame_eval", "guards", "backends/graph", "symbolic/evaluator", "symbolic/tracing",
+        "symbolic/messages", "symbolic/rules", "symbolic/frames", "symbolic/ambient", "symbolic/learned",
+        "symbolic/entry", "symbolic/journals", "symbolic/attempt",
+    },
     "backends/graph": {"common"},
     "backends/passes": {"common", "backends/graph"},
     "backends/runtime": {"common", "backends/graph", "backends/passes"},
@@ -37,22 +83,14 @@ MAY_INCLUDE = {
     },
     "backends/builtin": {"common", "backends/graph", "backends/runtime", "backends/autograd", "backends/fusion"},
     "python": {
-        "common", "frame_eval", "symbolic/capture", "backends/graph", "backends/runtime", "backends/cuda_runtime",
-        "backends/builtin",
+        "common", "frame_eval", "symbolic/entry", "symbolic/calls", "symbolic/dispatch", "backends/graph",
+        "backends/runtime", "backends/cuda_runtime", "backends/builtin",
     },
 }
-# Folders in a library's folder: which headers they may include of one another. What a part includes of the library's
-# own folder is below all parts: it leads to none of them.
+# Folders of one library: which headers they may include of one another.
 PARTS = {
-    "symbolic/capture/journals": {},
-    "symbolic/capture/protocols": {
-        "symbolic/capture/journals": "*.h",
-        "symbolic/capture/calls": "call_evaluator.h class_statements.h",
-    },
-    "symbolic/capture/calls": {
-        "symbolic/capture/journals": "*.h",
-        "symbolic/capture/protocols": "attribute_reads.h attribute_writes.h iteration.h symbolic_keys.h tensor_attributes.h text_conversion.h",
-    },
+    "symbolic/protocols": {"symbolic/calls": "call_evaluator.h class_statements.h"},
+    "symbolic/calls": {"symbolic/protocols": "attribute_reads.h attribute_writes.h iteration.h symbolic_keys.h tensor_attributes.h text_conversion.h"},
 }
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
@@ -93,29 +131,6 @@ def _may_include_of_part(part, include):
     other = part_of(include)
     named = PARTS[part].get(other, "").split()
     return other in (None, part) or any(pathlib.PurePath(include).match(name) for name in named)
-
-
-def leads_to_a_part(root):
-    """A sentence for each header that a part includes of its library's own folder and that leads to a part."""
-    texts = {}
-
-    def includes(path):
-        if path not in texts:
-            file = root / path
-            lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-            texts[path] = [found[1] for found in map(_INCLUDE.match, lines) if found]
-        return texts[path]
-
-    for part in PARTS:
-        for file in sorted(p.relative_to(root).as_posix() for p in (root / part).glob("*.*")):
-            seen, ahead = set(), [i for i in includes(file) if part_of(i) is None and folder_of(i) == folder_of(file)]
-            while ahead:
-                header = ahead.pop()
-                if part_of(header):
-                    yield f"{file} includes a header that leads to {header} (cmake/include_rules.py)"
-                    break
-                seen.add(header)
-                ahead += [i for i in includes(header) if i not in seen]
 
 
 def cycle():

@@ -104,9 +104,6 @@ def main(root):
     if ring := import_rules.ring(import_rules.modules_of(root / "python" / import_rules.PACKAGE)):
         print(f"python: {' -> '.join(ring)} import one another in a ring")
         count += 1
-    for message in include_rules.leads_to_a_part(root):
-        print(message)
-        count += 1
     for path in tracked_files(root):
         if path.suffix not in CODE or not (root / path).is_file():
             continue

@@ -1,4 +1,4 @@
-// The extension module framefuse._C: symbolic/capture/api.h and common's config and logs, made callable from Python.
+// The extension module framefuse._C: symbolic/dispatch/api.h and common's config and logs, made callable from Python.
 // The only file that knows pybind11. Invariant: no decision is taken here; arguments arrive checked by the package, and
 // a Python error that a C++ function left set is raised as it is.
 #include <pybind11/pybind11.h>
@@ -24,10 +24,10 @@
 #include "python/cuda_graph_recorder.h"
 #include "python/graph_plan.h"
 #include "python/log_relay.h"
-#include "symbolic/capture/api.h"
-#include "symbolic/capture/calls/sized_substitutes.h"
-#include "symbolic/capture/deferred_warnings.h"
-#include "symbolic/capture/entry_use.h"
+#include "symbolic/calls/sized_substitutes.h"
+#include "symbolic/dispatch/api.h"
+#include "symbolic/entry/deferred_warnings.h"
+#include "symbolic/entry/entry_use.h"
 
 namespace py = pybind11;
 

@@ -8,7 +8,7 @@
 
 #include "common/compile_id.h"
 #include "frame_eval/hook.h"
-#include "symbolic/capture/api.h"
+#include "symbolic/dispatch/api.h"
 
 namespace framefuse {
 namespace {

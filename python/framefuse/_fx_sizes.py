@@ -14,7 +14,7 @@ from torch import fx
 from framefuse import _C
 from framefuse._fake_mode import fake_mode
 
-# By the names that symbolic/capture/fx_numbers.cpp has. Each takes plain numbers and torch's symbolic ones.
+# By the names that symbolic/executables/fx_numbers.cpp has. Each takes plain numbers and torch's symbolic ones.
 OPERATIONS = {
     "add": operator.add, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod, "neg": operator.neg,
     "truediv": operator.truediv, "pow": operator.pow, "min": torch.sym_min, "max": torch.sym_max, "float": torch.sym_float,

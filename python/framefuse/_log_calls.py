@@ -1,7 +1,7 @@
 """Records of Python's logging in captured code: the entry emits them, if nothing that hears of them can tell when.
 
 Invariant: `_log` stands for logging.Logger._log. What it looks at is guarded, since it is captured with the frame; C++
-(symbolic/capture/calls/log_calls.h) has the place of the call, and breaks where the frame changes what was looked at.
+(symbolic/calls/log_calls.h) has the place of the call, and breaks where the frame changes what was looked at.
 """
 
 import io

@@ -1,6 +1,6 @@
 """DTensors in captured code: how one from outside comes into a graph of local tensors, and what C++ knows of torch's own.
 
-Imported when torch.distributed.tensor is (symbolic/capture/sharded_values.h). A graph gets an alias of the local tensor.
+Imported when torch.distributed.tensor is (symbolic/journals/sharded_values.h). A graph gets an alias of the local tensor.
 Invariant: the alias hands its gradient on to the DTensor as a DTensor of the placements that eager's gradient has.
 """
 

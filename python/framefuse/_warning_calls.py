@@ -1,6 +1,6 @@
 """Warnings in captured code: the entry says them behind its graph, as the program would have.
 
-Invariant: it is called as an effect alone; C++ (symbolic/capture/deferred_warnings.h) knows the place of the warning.
+Invariant: it is called as an effect alone; C++ (symbolic/entry/deferred_warnings.h) knows the place of the warning.
 """
 
 import sys

@@ -1,9 +1,9 @@
 #include "symbolic/capture/capture.h"
 
 #include "frame_eval/hook.h"
-#include "symbolic/capture/code_text.h"
-#include "symbolic/capture/function_modes.h"
-#include "symbolic/capture/graph_break.h"
+#include "symbolic/ambient/function_modes.h"
+#include "symbolic/messages/code_text.h"
+#include "symbolic/messages/graph_break.h"
 
 namespace framefuse {
 

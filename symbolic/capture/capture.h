@@ -5,12 +5,12 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
 
-#include "symbolic/capture/capture_position.h"
+#include "symbolic/ambient/torch_state.h"
 #include "symbolic/capture/capture_protocols.h"
-#include "symbolic/capture/fakes.h"
-#include "symbolic/capture/journals/journals.h"
-#include "symbolic/capture/torch_state.h"
 #include "symbolic/evaluator/evaluator.h"
+#include "symbolic/journals/capture_position.h"
+#include "symbolic/journals/fakes.h"
+#include "symbolic/journals/journals.h"
 
 namespace framefuse {
 

@@ -1,6 +1,6 @@
 #include "symbolic/capture/capture_protocols.h"
 
-#include "symbolic/capture/journals/weak_targets.h"
+#include "symbolic/journals/weak_targets.h"
 
 namespace framefuse {
 

@@ -2,7 +2,7 @@
 // hand, so that code which does not know of it sees a plain number. It is known by identity: whoever looks at its value
 // pins it first; whoever only moves it need not know.
 // Torch gets a SymInt or SymFloat in its place, and what torch gives back becomes such an object again.
-// Invariant: none of them outlives the attempt; a recipe makes another one of each (symbolic/capture/recipe.h).
+// Invariant: none of them outlives the attempt; a recipe makes another one of each (symbolic/entry/recipe.h).
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_NUMBERS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_NUMBERS_H_
 

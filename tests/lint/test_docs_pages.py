@@ -82,7 +82,7 @@ def test_paths_and_links_exist(page):
         ("see `guards/no_such_file.h`", ["guards/no_such_file.h"]),
         ("run `tests/evaluator/lib_test.py --all tests/nothing.py`", ["tests/nothing.py"]),
         ("`tests/lint/test_rules.py::test_includes`, `guards/guard.h:12`, `symbolic/tracing/`", []),
-        ("`symbolic/capture/capture_*.cpp`, `symbolic/capture/nothing_*.cpp`", ["symbolic/capture/nothing_*.cpp"]),
+        ("`symbolic/calls/class_*.cpp`, `symbolic/calls/nothing_*.cpp`", ["symbolic/calls/nothing_*.cpp"]),
         ("`a/b`, `n/2`, `(n + k - 1) / k`", []),
         ("```\n`guards/no_such_file.h`\n```", []),
     ],

@@ -179,7 +179,7 @@ WAYS = {
 
 @pytest.mark.compiles_nothing("it reads the list of kinds")
 def test_the_ways_are_all_that_fullgraph_refuses():
-    rows = (pathlib.Path(__file__).parents[2] / "symbolic/capture/eager_fallbacks.def").read_text()
+    rows = (pathlib.Path(__file__).parents[2] / "symbolic/dispatch/eager_fallbacks.def").read_text()
     assert set(WAYS) == set(re.findall(r'^FF_EAGER_FALLBACK\(k\w+, "(\w+)",.*kRefused\)$', rows, re.MULTILINE))
 
 

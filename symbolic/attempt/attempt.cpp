@@ -1,0 +1,438 @@
+#include "symbolic/attempt/attempt.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config.h"
+#include "common/logging.h"
+#include "guards/leaf/tensor.h"
+#include "symbolic/ambient/quiet.h"
+#include "symbolic/attempt/capture_log.h"
+#include "symbolic/attempt/run_plan.h"
+#include "symbolic/executables/executable.h"
+#include "symbolic/executables/plan_inputs.h"
+#include "symbolic/journals/sharded_values.h"
+#include "symbolic/reconstruct/close.h"
+
+namespace framefuse {
+namespace {
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+class Driver {
+ public:
+  Driver(PyThreadState* thread, frame_ops::Frame* frame, const AttemptSettings& settings)
+      : thread_(thread), frame_(frame), settings_(settings), plan_(settings) {}
+
+  AttemptResult Run() {
+    const double start = Now();
+    Next next = Next::kAgain;
+    while (next == Next::kAgain && ++result_.attempts <= kMaxAttempts) {
+      closed_.reset();
+      close_status_ = absl::OkStatus();
+      fx_graph_ = FxGraph();
+      next = After(Once(/*scan=*/false));
+      if (next == Next::kEnd && EndedForUnbacked()) next = WithoutUnbacked();
+    }
+    if (result_.entry == nullptr && reason_ && !result_.broke_at) result_.broke_at = reason_;
+    if (result_.broke_at && settings_.unbacked) settings_.unbacked->Explain(&*result_.broke_at);
+    result_.capture_seconds = Now() - start - result_.backend_seconds;
+    if (result_.entry != nullptr && fx_graph_.module) CompileByPython();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr int kMaxAttempts = 40;
+
+  enum class Next : std::uint8_t { kAgain, kEnd };
+
+  Next After(const AttemptFound& found) {
+    if (const std::optional<Next> next = ForOtherSettings(found)) return *next;
+    return found.done ? Next::kEnd : ForAnotherStop(found);
+  }
+
+  // The run taught what the next one needs from its beginning on; nothing: it did not.
+  std::optional<Next> ForOtherSettings(const AttemptFound& found) {
+    if (std::exchange(world_changed_, false)) return FromTheBeginning();
+    if (found.needs_static_sizes || fx_graph_.needs_static_sizes) {
+      plan_.TakeStaticSizes();
+      return FromTheBeginning();
+    }
+    if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
+      return plan_.EndBefore(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
+    }
+    if (std::exchange(acts_before_it_looks_, false)) {
+      plan_.ExpectNoBranch();
+      return FromTheBeginning();
+    }
+    if (found.needs_frames) {
+      plan_.EvaluateAllFrames();
+      return Next::kAgain;
+    }
+    if (std::exchange(refuted_, false)) return FromTheBeginning();
+    if (found.warned && plan_.HearDueWarnings()) return FromTheBeginning();
+    if (found.leaf && plan_.Inline(found.leaf)) return FromTheBeginning();
+    if (found.left_modes && !settings_.fullgraph) {
+      plan_.BreakAtModes();
+      return FromTheBeginning();
+    }
+    return std::nullopt;
+  }
+
+  // Without an entry: perhaps there is one that breaks where a value is read.
+  bool EndedForUnbacked() const {
+    return used_unbacked_ && plan_.takes_unbacked() && result_.entry == nullptr && result_.error.ok();
+  }
+  Next WithoutUnbacked() {
+    plan_.StartOverWithoutUnbacked();
+    refuted_ = result_.nothing_to_do = false;
+    result_.raised.reset();
+    result_.unconfirmed_error.reset();
+    result_.broke_at.reset();
+    return Next::kAgain;
+  }
+  Next FromTheBeginning() {
+    plan_.BeginAnew();
+    return Next::kAgain;
+  }
+
+  // The graph is to end elsewhere: before a break, or earlier than the stop that could not be closed.
+  Next ForAnotherStop(const AttemptFound& found) {
+    if (found.broke) {
+      if (plan_.TryWithoutSymbols(found)) return FromTheBeginning();
+      reason_ = found.broke->reason;
+      // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
+      if (settings_.fullgraph || reason_->kind == GraphBreakKind::kInterrupted) {
+        result_.broke_at = reason_;
+        return Next::kEnd;
+      }
+      plan_.StopAt(*found.broke);
+      return Next::kAgain;
+    }
+    if (found.mismatch || !IsGraphBreak(close_status_)) return Next::kEnd;
+    // No recipe at the stop: each enclosing frame's call, then the last place where all was rebuildable.
+    if (plan_.StopFurtherOut()) return Next::kAgain;
+    if (!plan_.Scan()) return Next::kEnd;
+    ++result_.attempts;
+    const AttemptFound scan = Once(/*scan=*/true);
+    if (scan.broke) reason_ = scan.broke->reason;
+    if (!scan.last_rebuildable) return Next::kEnd;
+    plan_.StopAt(*scan.last_rebuildable);
+    return Next::kAgain;
+  }
+
+  // The driver of one capture's stop.
+  class Listener final : public BreakController::StopListener {
+   public:
+    Listener(Driver& driver, Capture& capture) : driver_(driver), capture_(capture) {}
+    void AtStop(Activation& innermost) override { driver_.AtStop(capture_, innermost); }
+    bool IsRebuildable(Activation& innermost) override {
+      return !capture_.breaks().left_modes() && framefuse::IsRebuildable(capture_, innermost);
+    }
+
+   private:
+    Driver& driver_;
+    Capture& capture_;
+  };
+
+  void AtStop(Capture& capture, Activation& innermost) {
+    if (capture.breaks().left_modes()) {
+      close_status_ = LeftModes();
+      return;
+    }
+    absl::StatusOr<Closed> closed = CloseAtStop(capture, innermost, *reason_, true);
+    if (!closed.ok()) {
+      close_status_ = closed.status();
+      return;
+    }
+    closed_ = std::make_unique<Closed>(*std::move(closed));
+    Build(capture);
+  }
+
+  static absl::Status LeftModes() {
+    return MakeGraphBreak(GraphBreakKind::kGlobalTorchState, "a torch function mode that stays on");
+  }
+
+  AttemptFound Once(bool scan) {
+    AttemptFound found;
+    PrepareForSharded();
+    modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
+    const CaptureOptions options = plan_.Options();
+    Quiet quiet;
+    Capture capture(thread_, frame_, options);
+    Listener listener(*this, capture);
+    capture.breaks().set_listener(&listener);
+    if (plan_.hears_due_warnings()) capture.tracer().HearDueWarnings();
+    if (plan_.stop()) capture.breaks().StopAt(*plan_.stop());
+    if (scan) capture.breaks().TrackRebuildable();
+    HookScope hook(HookMode::kCapture, &capture.frame_handler());
+    tracing::Tracer::Scope tracing(capture.tracer());
+    const double start = Now();
+    RunResult run = capture.Run();
+    if (run.outcome == Outcome::kReturned) {
+      result_.evaluation_seconds += Now() - start;
+      result_.instructions += static_cast<std::int64_t>(capture.breaks().control().executed);
+      result_.operators += capture.tracer().NodeCount();
+    }
+    found.left_modes = capture.breaks().left_modes() && run.outcome != Outcome::kRaised &&
+                       !capture.breaks().needs_frames() && !capture.breaks().needs_static_sizes();
+    found.symbolic = capture.symbols().any_backed();
+    used_unbacked_ = used_unbacked_ || !capture.values().definitions().empty();
+    RefutePinned(capture);
+    switch (refuted_ ? Outcome::kUnwound : run.outcome) {
+      case Outcome::kReturned:
+        found.needs_static_sizes = !capture.tracer().sizes_fit();
+        if (found.needs_static_sizes) break;
+        if (found.left_modes) {
+          found.broke = BreakAtReturn(capture, frame_ops::Code(frame_), LeftModes());
+          break;
+        }
+        AfterReturn(capture, run, &found);
+        break;
+      case Outcome::kRaised:
+        result_.raised = TakeRaised(thread_);
+        if (result_.raised->type) {
+          result_.raised->type = Ref::Create(capture.made().NearestKnown(result_.raised->type));
+        }
+        result_.unconfirmed_error = capture.breaks().unconfirmed_error();
+        found.done = true;
+        break;
+      case Outcome::kUnwound:
+        if (refuted_) break;
+        found.needs_frames = capture.breaks().needs_frames();
+        found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
+        if (found.needs_frames || found.needs_static_sizes) break;
+        found.warned = capture.tracer().Warned();
+        found.leaf = capture.breaks().leaf();
+        AfterUnwinding(capture, &found);
+        break;
+      default:
+        Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
+        found.done = true;
+    }
+    capture.breaks().Unwind();
+    PyErr_Clear();
+    return found;
+  }
+
+  void TakeNoUnbacked() {
+    plan_.TakeNoUnbacked();
+    refuted_ = true;
+  }
+
+  // A graph that computes a number serves no other call if the number is looked at.
+  void RefutePinned(Capture& capture) {
+    for (const int symbol : capture.tracer().pinned_unbacked()) {
+      for (const ValueReads::Definition& d : capture.values().definitions()) {
+        if (d.symbol == symbol)
+          settings_.unbacked->Refute(d.code, d.instruction, capture.symbols().WhereNeeded(symbol));
+      }
+      refuted_ = true;
+    }
+  }
+
+  void AfterReturn(Capture& capture, const RunResult& run, AttemptFound* found) {
+    absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
+    if (closed.ok()) {
+      closed_ = std::make_unique<Closed>(*std::move(closed));
+      Build(capture);
+      found->done = !IsGraphBreak(close_status_);
+      if (!found->done) found->broke = BreakAtReturn(capture, frame_ops::Code(frame_), close_status_);
+    } else if (IsGraphBreak(closed.status())) {
+      found->broke = BreakAtReturn(capture, frame_ops::Code(frame_), closed.status());
+    } else {
+      Fail(closed.status());
+      found->done = true;
+    }
+  }
+
+  void AfterUnwinding(Capture& capture, AttemptFound* found) {
+    found->broke = capture.breaks().record();
+    // A long way without tensor work is Python's: what it calls is captured for itself.
+    const bool idle =
+        found->broke && found->broke->reason.kind == GraphBreakKind::kTooLong && capture.tracer().NodeCount() == 0;
+    if (found->broke && (!capture.evaluated() || idle)) {
+      result_.broke_at = found->broke->reason;
+      found->done = true;
+    }
+    if (capture.breaks().stopped()) {
+      found->broke.reset();
+      found->done = result_.entry != nullptr || !result_.error.ok();
+    }
+    found->mismatch = capture.breaks().stop_mismatch();
+    found->last_rebuildable = capture.breaks().last_rebuildable();
+    if (found->mismatch) Fail(absl::InternalError("the re-run of a capture took another way"));
+  }
+
+  void Fail(absl::Status status) {
+    if (result_.error.ok()) result_.error = std::move(status);
+  }
+
+  static absl::Status MakeGuards(Capture& capture, CompiledEntry& entry) {
+    std::vector<SourceId> resolve = entry.inputs;
+    resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
+    if (entry.sizes != nullptr) {
+      for (const EntrySizes::Symbol& s : entry.sizes->symbols) {
+        if (s.source != kNoSource) resolve.push_back(s.source);
+      }
+    }
+    for (const RecipeStep& step : entry.recipes.steps()) {
+      if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
+      // What may die with the frame that made it is looked for before the entry runs.
+      if (step.object.weak()) resolve.push_back(capture.reads().ElementSource(step.object.get()));
+    }
+    absl::StatusOr<std::unique_ptr<GuardProgram>> guards =
+        capture.reads().guards().Compile(resolve, capture.frames().SlotNames());
+    if (!guards.ok()) return guards.status();
+    entry.guards = *std::move(guards);
+    return absl::OkStatus();
+  }
+
+  // False: there is none, and it is noted why.
+  bool CompileByBackend(Capture& capture, Closed& closed) {
+    const double start = Now();
+    absl::StatusOr<std::shared_ptr<TensorWork>> executable = CompilePlan(closed, settings_.backend, settings_.mode);
+    result_.backend_seconds += Now() - start;
+    if (executable.ok()) {
+      closed.entry->executable = *std::move(executable);
+    } else if (!absl::IsUnimplemented(executable.status())) {
+      Fail(executable.status());
+    } else if (!capture.values().definitions().empty()) {
+      TakeNoUnbacked();
+    } else {
+      close_status_ = MakeGraphBreak(GraphBreakKind::kTensorMutation, executable.status().message().data());
+    }
+    return executable.ok();
+  }
+
+  // Guards, executable: the entry is whole. Runs inside the attempt, with its fakes alive.
+  void Build(Capture& capture) {
+    tracing::Tracer::Suspended suspended;
+    HookScope hook(HookMode::kOff);
+    if (!capture.writes().noted_classes().empty()) return LeaveSlotNames(capture);
+    Closed& closed = *closed_;
+    CompiledEntry& entry = *closed.entry;
+    acts_before_it_looks_ = !entry.expects.outputs.empty() && ActsOutside(closed.graph);
+    RefutePinned(capture);
+    if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) TakeNoUnbacked();
+    if (acts_before_it_looks_ || refuted_) return;
+    entry.expects.raising = settings_.raising;
+    entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
+    entry.expects.unbacked = settings_.unbacked;
+    result_.nodes = NodeCountOf(closed.graph);
+    const bool for_python = static_cast<bool>(settings_.fx_backend);
+    // Torch's state is set by the entry itself.
+    const bool no_tensor_work = result_.nodes == 0 && (for_python || capture.fx().nodes().empty());
+    const bool sets_gradients = !for_python && !closed.graph.gradient_effects.empty();
+    const bool asks_for_grad =
+        !for_python && std::any_of(closed.graph.inputs.begin(), closed.graph.inputs.end(),
+                                   [](const tracing::TracedInput& in) { return in.asked_for_grad; });
+    const bool has_work = !no_tensor_work || !closed.fx_outputs.empty() || sets_gradients || asks_for_grad;
+    if (no_tensor_work && !entry.resume) result_.nothing_to_do = true;
+    if (for_python && has_work && !BuildForPython(capture, closed)) return;
+    AddInputs(capture, closed);
+    if (for_python) entry.inputs = fx_graph_.inputs;
+    entry.sizes = capture.symbols().Close(capture.objects().tensor_inputs());
+    capture.objects().GuardDistinctObjects();
+    if (absl::Status status = MakeGuards(capture, entry); !status.ok()) return Fail(std::move(status));
+    entry.operations = OperationsOf(capture.fx());
+    LogCapture(capture, closed, frame_);
+    if (settings_.keeps_graph_text || WantsGraphText()) entry.graph_text = GraphText(closed.graph);
+    if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
+    if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
+      // What torch's code imported by itself has changed what was read before.
+      world_changed_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_;
+      return world_changed_ ? void() : Fail(s);
+    }
+    if (entry.resume) result_.broke_at = entry.resume->reason;
+    result_.entry = std::move(closed.entry);
+  }
+
+  // The entry is about to run, and Python would leave them: guards that were made before do not hold afterwards.
+  void LeaveSlotNames(Capture& capture) {
+    if (!capture.writes().WriteSlotNames()) {
+      return Fail(absl::InternalError("a class does not keep the names of its slots"));
+    }
+    world_changed_ = true;
+  }
+
+  // False: refused, or failed.
+  bool BuildForPython(Capture& capture, const Closed& closed) {
+    absl::StatusOr<FxGraph> graph = BuildFx(capture, closed, settings_.fx_backend, config().verify_fx);
+    if (!graph.ok()) {
+      Fail(graph.status());
+      return false;
+    }
+    fx_graph_ = *std::move(graph);
+    if (fx_graph_.refused_node >= 0) {
+      FF_LOG(kGraphBreaks) << "an FX graph is made anew without its end: " << fx_graph_.why_refused;
+      return false;
+    }
+    fx_facts_ = FactsOf(fx_graph_, closed, capture);
+    const int raises = NodeAfterFollowedWrite(*closed.graph.graph, fx_facts_.writes);
+    if (raises < 0) return true;
+    if (!settings_.fullgraph) {
+      fx_graph_ = FxGraph();
+      fx_graph_.refused_node = raises;
+      plan_.EndBeforeError();
+      return false;
+    }
+    return true;
+  }
+
+  void CompileByPython() {
+    const double start = Now();
+    result_.entry->executable = CompileFx(fx_graph_, std::move(fx_facts_), settings_.fx_backend);
+    result_.backend_seconds += Now() - start;
+    if (result_.entry->executable != nullptr) return;
+    result_.entry.reset();
+    if (PyErr_Occurred() == nullptr) return;  // it runs as Python
+    result_.backend_error = frame_ops::FetchRaised(thread_);
+    Fail(absl::AbortedError("the FX backend raised"));
+  }
+
+  // Guards run once on live state before an entry is installed: they must hold (soundness rule 16).
+  absl::Status CheckOnLiveState(const CompiledEntry& entry) {
+    const TorchState inside = TorchState::Current();
+    Ref handled_inside = frame_ops::HandledException(thread_);
+    start_.Apply();
+    frame_ops::SetHandledException(thread_, handled_);
+    const FrameView view = frame_ops::View(frame_);
+    const bool holds = entry.guards->Check(view, nullptr);
+    const std::string why = holds ? "" : entry.guards->Explain(view);
+    inside.Apply();
+    frame_ops::SetHandledException(thread_, std::move(handled_inside));
+    if (holds) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("a guard fails on the state it was made from: ", why));
+  }
+
+  PyThreadState* thread_;
+  frame_ops::Frame* frame_;
+  const AttemptSettings& settings_;
+  const TorchState start_ = TorchState::Current();
+  const Ref handled_ = frame_ops::HandledException(thread_);
+  AttemptResult result_;
+  RunPlan plan_;
+  bool used_unbacked_ = false;         // values that the graph computes, as symbols
+  bool refuted_ = false;               // that they can be symbols, for some
+  bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
+  Py_ssize_t modules_before_ = 0;
+  bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again
+  FxGraph fx_graph_;
+  FxFacts fx_facts_;
+  std::optional<GraphBreakReason> reason_;
+  std::unique_ptr<Closed> closed_;
+  absl::Status close_status_;
+};
+
+}  // namespace
+
+AttemptResult CaptureFrame(PyThreadState* thread, frame_ops::Frame* frame, const AttemptSettings& settings) {
+  return Driver(thread, frame, settings).Run();
+}
+
+bool IsCapturing() { return Quiet::depth > 0; }
+
+}  // namespace framefuse

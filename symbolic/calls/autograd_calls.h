@@ -1,0 +1,52 @@
+// AutogradCalls: torch.autograd.Function. Torch's own apply runs on fakes and calls forward, and at the close of the
+// graph the engine calls backward; both are captured code. Invariant: what backward reads, it reads before the
+// program's backward pass begins (journals/backward_phase.h); one that changes what existed before breaks the graph.
+#ifndef FRAMEFUSE_SYMBOLIC_CALLS_AUTOGRAD_CALLS_H_
+#define FRAMEFUSE_SYMBOLIC_CALLS_AUTOGRAD_CALLS_H_
+
+#include <utility>
+#include "absl/status/statusor.h"
+#include "symbolic/evaluator/protocols.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+
+class BackwardPhase;
+class BreakController;
+class FxJournal;
+class Journals;
+class NativeArguments;
+class NativeCalls;
+class ObjectTable;
+class ReadJournal;
+class WriteJournal;
+
+bool IsAutogradFunction(BorrowedRef type);  // a class derived from torch.autograd.Function
+
+class AutogradCalls {
+ public:
+  AutogradCalls(Journals& journals, NativeCalls& natives);
+
+  Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames);
+  absl::StatusOr<tracing::TracedGraph> CloseGraph(absl::Span<const BorrowedRef> outputs);
+
+  bool applied() const { return applied_; }
+  bool ExchangeApplied(bool applied) { return std::exchange(applied_, applied); }
+
+ private:
+  tracing::Tracer& tracer_;
+  FxJournal& fx_;
+  BreakController& breaks_;
+  BackwardPhase& backward_;
+  ReadJournal& reads_;
+  ObjectTable& objects_;
+  WriteJournal& writes_;
+  NativeArguments& arguments_;
+  NativeCalls& natives_;
+  bool applied_ = false;  // a function of torch.autograd
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CALLS_AUTOGRAD_CALLS_H_

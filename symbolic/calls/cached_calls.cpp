@@ -1,0 +1,251 @@
+#include "symbolic/calls/cached_calls.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "frame_eval/versions/lru_cache.h"
+#include "symbolic/calls/call_evaluator.h"
+#include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/fakes.h"
+#include "symbolic/journals/frame_stack.h"
+#include "symbolic/journals/journals.h"
+#include "symbolic/journals/native_arguments.h"
+#include "symbolic/journals/object_contents.h"
+#include "symbolic/journals/object_table.h"
+#include "symbolic/journals/read_journal.h"
+#include "symbolic/journals/tracked.h"
+#include "symbolic/journals/write_journal.h"
+#include "symbolic/messages/code_text.h"
+#include "symbolic/messages/graph_break.h"
+#include "symbolic/rules/builtin_types.h"
+#include "symbolic/rules/call_arguments.h"
+#include "symbolic/rules/call_rules.h"
+
+namespace framefuse {
+namespace {
+
+bool HashedByIdentity(PyTypeObject* type) {
+  const bool instance =
+      type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  return instance || type == &PyFunction_Type || type == &PyType_Type;
+}
+
+bool AllLeaves(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (!IsLeaf(item) && !(PyTuple_CheckExact(item) && AllLeaves(item))) return false;
+  }
+  return true;
+}
+
+// Whether objects that are equal are alike to every library function.
+bool HasPlainKey(BorrowedRef arg) {
+  if (PyTuple_CheckExact(arg.get())) return AllLeaves(arg.get());
+  return IsLeaf(arg) || PyType_Check(arg.get()) || HashedByIdentity(arg.type());
+}
+
+}  // namespace
+
+CachedCalls::CachedCalls(Journals& journals, CallEvaluator& calls)
+    : frames_(journals.frames()),
+      breaks_(journals.breaks()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      contents_(journals.contents()),
+      writes_(journals.writes()),
+      arguments_(journals.arguments()),
+      calls_(calls) {}
+
+// Whether the innermost frame that is not the standard library's is torch's.
+bool CachedCalls::IsForTorch() const {
+  for (auto frame = frames_.all().rbegin(); frame != frames_.all().rend(); ++frame) {
+    PyCodeObject* code = frame_ops::Code((*frame)->frame);
+    if (IsTorchCode(code)) return true;
+    if (!IsSkippedCode(code)) return false;
+  }
+  return false;
+}
+
+// One that this attempt made: no key of the cache has it.
+bool CachedCalls::IsNewTensor(ValueView arg) const {
+  const Tracked* t = objects_.Find(arg.object);
+  return IsFakeTensor(arg.object) && Py_TYPE(arg.object.get()) == reinterpret_cast<PyTypeObject*>(THPVariableClass) &&
+         (t == nullptr || t->source == kNoSource);
+}
+
+// An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
+BorrowedRef CachedCalls::CacheKeyPart(ValueView arg) {
+  if (IsLeaf(arg.object)) {
+    reads_.Consume(arg);
+    return arg.object;
+  }
+  if (IsNewTensor(arg)) {
+    std::pair<Ref, Ref>& known = stand_ins_[arg.object.get()];
+    if (!known.second) {
+      known = {Ref::Create(arg.object.get()),
+               Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)))};
+    }
+    return known.second;
+  }
+  Tracked* t = objects_.Find(arg.object);
+  if (t != nullptr && t->source != kNoSource && HashedByIdentity(t->original.type())) {
+    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+    return t->original;
+  }
+  if (PyTuple_CheckExact(arg.object.get()) && arguments_.PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
+  breaks_.Break(GraphBreakKind::kUnlistedCallable, "a cached function called with an object that has its own hash");
+  return nullptr;
+}
+
+// Positional and keyword arguments: as the evaluator has them, and as the cache's key has them.
+bool CachedCalls::CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call,
+                                         Ref* key) {
+  const auto positional = static_cast<Py_ssize_t>(PositionalCount(args, kwnames));
+  call->args = Ref::Steal(PyTuple_New(positional));
+  const Ref key_args = Ref::Steal(PyTuple_New(positional));
+  Ref key_kwargs;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const BorrowedRef part = CacheKeyPart(args[i]);
+    if (!part) return false;
+    const auto at = static_cast<Py_ssize_t>(i);
+    if (at < positional) {
+      PyTuple_SET_ITEM(call->args.get(), at, Py_NewRef(args[i].object.get()));
+      PyTuple_SET_ITEM(key_args.get(), at, Py_NewRef(part.get()));
+      continue;
+    }
+    if (!key_kwargs) {
+      key_kwargs = Ref::Steal(PyDict_New());
+      call->kwargs = Ref::Steal(PyDict_New());
+    }
+    PyObject* name = PyTuple_GET_ITEM(kwnames.get(), at - positional);
+    PyDict_SetItem(key_kwargs, name, part);
+    PyDict_SetItem(call->kwargs, name, args[i].object);
+  }
+  *key = frame_ops::LruCacheKey(objects_.Find(call->wrapper)->original, key_args, key_kwargs);
+  return static_cast<bool>(*key);
+}
+
+Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
+  const Tracked* t = objects_.Find(callable.object);
+  if (!frame_ops::CanReadLruCache(callable.object)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  const Ref function = Ref::Create(frame_ops::LruCacheFunction(callable.object));
+  if (PyFunction_Check(function.get()) &&
+      IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())))) {
+    // Of equal objects the cache answers with what it made of the first: typing keeps unions in another order. What
+    // torch does with its own annotations does not tell them apart.
+    const bool plain =
+        IsForTorch() || std::all_of(args.begin(), args.end(), [](const ValueView& a) { return HasPlainKey(a.object); });
+    if (!plain) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return calls_.CallWith(act, objects_.Adopt(function, reads_.ConstantSource(function)), args, kwnames,
+                           Completion::kCallback);
+  }
+  if (t == nullptr || t->source == kNoSource) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  CachedCall call;
+  call.wrapper = Ref::Create(callable.object);
+  if (!CollectCachedArguments(args, kwnames, &call, &call.key)) return Value();
+  const Earlier earlier = FindEarlier(call, frame_ops::LruCacheMaximum(t->original));
+  if (earlier.same != nullptr) {
+    call.result = earlier.same->result;
+    writes_.AddCall(std::move(call));
+    return writes_.calls().back().result;
+  }
+  const bool is_new = std::any_of(args.begin(), args.end(), [&](const ValueView& a) { return IsNewTensor(a); });
+  if (!earlier.is_dropped && !is_new) {
+    const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, call.key);
+    PyObject* found = frame_ops::LruCachedResult(t->original, call.key);
+    if (found != nullptr) {
+      if (earlier.may_have_dropped) {  // how full it is is not guarded
+        return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function that may have dropped its result");
+      }
+      Value v = objects_.Adopt(found, source);
+      if (v) reads_.Consume(v);
+      call.result = v;
+      writes_.AddCall(std::move(call));
+      return v;
+    }
+    reads_.AddGuard(source, GuardKind::kNull, nullptr);
+  }
+  return MissCached(act, std::move(call), function, args, kwnames);
+}
+
+CachedCalls::Earlier CachedCalls::FindEarlier(const CachedCall& call, Py_ssize_t maximum) const {
+  // Keys are made of leaves and identities: no comparison raises.
+  const auto is_same = [](const CachedCall& a, const CachedCall& b) {
+    return PyObject_RichCompareBool(a.key, b.key, Py_EQ) > 0;
+  };
+  Earlier earlier;
+  earlier.is_dropped = maximum == 0;
+  std::vector<const CachedCall*> distinct;  // touched after what is looked at
+  for (auto c = writes_.calls().rbegin(); c != writes_.calls().rend(); ++c) {
+    if (c->wrapper.get() != call.wrapper.get() || !c->key) continue;
+    earlier.may_have_dropped = earlier.may_have_dropped || (c->missed && maximum >= 0);
+    if (earlier.same != nullptr || earlier.is_dropped) continue;
+    if (is_same(*c, call)) {
+      earlier.same = &*c;
+      continue;
+    }
+    const auto is_same_as_c = [&](const CachedCall* d) { return is_same(*d, *c); };
+    if (maximum < 0 || std::any_of(distinct.begin(), distinct.end(), is_same_as_c)) continue;
+    distinct.push_back(&*c);
+    earlier.is_dropped = static_cast<Py_ssize_t>(distinct.size()) == maximum;
+  }
+  return earlier;
+}
+
+Value CachedCalls::MissCached(Activation& act, CachedCall call, BorrowedRef function, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
+  const Ref droppable = frame_ops::LruCacheDroppable(objects_.Find(call.wrapper)->original);
+  if (!droppable) return Value();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(droppable.get()); ++i) {
+    if (!writes_.BeforeEnd(PyList_GET_ITEM(droppable.get(), i))) return Value();
+  }
+  Value v = calls_.CallWith(act, objects_.Adopt(function, reads_.ConstantSource(function)), args, kwnames,
+                            Completion::kCallback);
+  if (breaks_.unwinding()) return Value();
+  if (!v) return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function that raises");
+  if (IsLeaf(v.object)) reads_.Consume(v);
+  call.missed = true;
+  call.result = v;
+  writes_.AddCall(std::move(call));
+  return v;
+}
+
+Value CachedCalls::Defer(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (kwnames) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  CachedCall call;
+  call.wrapper = Ref::Create(callable.object);
+  call.args = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    reads_.Consume(args[i]);
+    PyTuple_SET_ITEM(call.args.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
+  }
+  call.deferred = true;
+  writes_.AddCall(std::move(call));
+  return Value{Ref::Create(Py_None), kNoSource};
+}
+
+Value CachedCalls::CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(function.object.get());
+  const Py_ssize_t index = IndexInClosure(f, "registry");
+  if (index < 0) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function.object));
+  const Tracked* t = objects_.Find(function.object);
+  const SourceId source = t != nullptr ? t->source : reads_.ConstantSource(function.object);
+  const Value cell = objects_.Adopt(
+      PyTuple_GET_ITEM(f->func_closure, index),
+      reads_.sources().Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(index), nullptr));
+  Tracked* known = cell ? objects_.Find(cell.object) : nullptr;
+  if (known == nullptr) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function.object));
+  const Value registry = contents_.InCell(*known);
+  if (!registry) return registry;
+  return calls_.CallWith(act, ValueView(FunctionOf(StandIn::kDispatched), kNoSource), WithFirst(registry, args),
+                         nullptr, Completion::kCallback);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,68 @@
+// CachedCalls: calls of functools.lru_cache's wrappers: a result in the cache is a value like another, with a source;
+// one that is not there is made by captured code. When the entry runs the cache is called for real, or keeps what was
+// made, so that it and its counts are as eager leaves them. Invariant: where a result may have been dropped, the graph
+// breaks.
+#ifndef FRAMEFUSE_SYMBOLIC_CALLS_CACHED_CALLS_H_
+#define FRAMEFUSE_SYMBOLIC_CALLS_CACHED_CALLS_H_
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "frame_eval/ref.h"
+#include "symbolic/evaluator/protocols.h"
+#include "symbolic/journals/write_journal.h"
+
+namespace framefuse {
+
+class BreakController;
+class CallEvaluator;
+class FrameStack;
+class Journals;
+class NativeArguments;
+class ObjectContents;
+class ObjectTable;
+class ReadJournal;
+class WriteJournal;
+
+class CachedCalls {
+ public:
+  CachedCalls(Journals& journals, CallEvaluator& calls);
+
+  Value CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // Of a function that only notes its arguments and returns None.
+  Value Defer(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // The function for a class that a function of functools.singledispatch finds, as if it cached none.
+  Value CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args);
+
+ private:
+  // What the calls of the wrapper in this attempt say of another one. At most `maximum` results are kept, those touched
+  // last; negative: all are.
+  struct Earlier {
+    const CachedCall* same = nullptr;  // of the same key, and its result is kept
+    bool is_dropped = false;           // so many others were touched that nothing else is kept
+    bool may_have_dropped = false;     // some made a result
+  };
+
+  Earlier FindEarlier(const CachedCall& call, Py_ssize_t maximum) const;
+  bool IsForTorch() const;
+  BorrowedRef CacheKeyPart(ValueView arg);
+  bool IsNewTensor(ValueView arg) const;
+  bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);
+  Value MissCached(Activation& act, CachedCall call, BorrowedRef function, absl::Span<const ValueView> args,
+                   BorrowedRef kwnames);
+
+  FrameStack& frames_;
+  BreakController& breaks_;
+  ReadJournal& reads_;
+  ObjectTable& objects_;
+  ObjectContents& contents_;
+  WriteJournal& writes_;
+  NativeArguments& arguments_;
+  CallEvaluator& calls_;
+  // What stands for tensors of this attempt in keys, as a tensor's hash is its identity: its comparison is not.
+  absl::flat_hash_map<PyObject*, std::pair<Ref, Ref>> stand_ins_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CALLS_CACHED_CALLS_H_

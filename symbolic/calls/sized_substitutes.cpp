@@ -1,0 +1,47 @@
+#include "symbolic/calls/sized_substitutes.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "symbolic/journals/fakes.h"
+
+namespace framefuse {
+namespace {
+
+absl::flat_hash_map<PyObject*, Ref>& Substitutes() {
+  static auto* const substitutes = new absl::flat_hash_map<PyObject*, Ref>;
+  return *substitutes;
+}
+
+// It, or an item of a list or tuple.
+bool IsSized(const SizeOperations& operations, BorrowedRef object, bool looks_into = true) {
+  PyObject* o = object;
+  if (IsFakeTensor(o)) {
+    const c10::SymIntArrayRef sizes = THPVariable_Unpack(o).sym_sizes();
+    return std::any_of(sizes.begin(), sizes.end(), [](const c10::SymInt& s) { return s.is_symbolic(); });
+  }
+  if (operations.Holds(object)) return true;
+  if (!looks_into || !(PyList_CheckExact(o) || PyTuple_Check(o))) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+    if (IsSized(operations, PySequence_Fast_GET_ITEM(o, i), false)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement) {
+  const auto [it, added] = Substitutes().insert_or_assign(callable.get(), Ref::Create(replacement));
+  if (added) Py_INCREF(callable.get());  // its address stays its own
+}
+
+BorrowedRef SizedSubstitute(const SizeOperations& sizes, BorrowedRef callable, absl::Span<const ValueView> args) {
+  const auto found = Substitutes().find(callable.get());
+  if (found == Substitutes().end()) return BorrowedRef();
+  const auto is_sized = [&](const ValueView& v) { return IsSized(sizes, v.object); };
+  return std::any_of(args.begin(), args.end(), is_sized) ? BorrowedRef(found->second) : BorrowedRef();
+}
+
+}  // namespace framefuse

@@ -1,0 +1,18 @@
+// sized_substitutes: functions of torch's whose code in C++ takes sizes as plain numbers, and what is called in their
+// place where an argument has symbolic ones: the same operators, put together in Python (framefuse/_sized_calls.py).
+#ifndef FRAMEFUSE_SYMBOLIC_CALLS_SIZED_SUBSTITUTES_H_
+#define FRAMEFUSE_SYMBOLIC_CALLS_SIZED_SUBSTITUTES_H_
+
+#include "absl/types/span.h"
+#include "symbolic/evaluator/value.h"
+#include "symbolic/journals/size_operations.h"
+
+namespace framefuse {
+
+void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement);
+// Null: there is none, or no argument is symbolic.
+BorrowedRef SizedSubstitute(const SizeOperations& sizes, BorrowedRef callable, absl::Span<const ValueView> args);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CALLS_SIZED_SUBSTITUTES_H_

@@ -1,0 +1,87 @@
+#include "symbolic/calls/torch_specials.h"
+
+#include <optional>
+#include <utility>
+
+#include "common/check.h"
+#include "symbolic/calls/native_calls.h"
+#include "symbolic/frames/installed_code.h"
+#include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/capture_position.h"
+#include "symbolic/journals/fakes.h"
+#include "symbolic/journals/journals.h"
+#include "symbolic/journals/native_arguments.h"
+#include "symbolic/journals/object_table.h"
+#include "symbolic/messages/code_text.h"
+#include "symbolic/messages/graph_break.h"
+
+namespace framefuse {
+namespace {
+
+Value Constant(PyObject* object) { return Value{Ref::Create(object), kNoSource}; }
+
+// Libraries' ways for compiled code are made for another compiler. Torch's own are part of how its operators are
+// called.
+bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(asking); }
+
+}  // namespace
+
+TorchSpecials::TorchSpecials(Journals& journals, CallEvaluator& calls, NativeCalls& natives, AutogradCalls& autograd)
+    : breaks_(journals.breaks()),
+      objects_(journals.objects()),
+      arguments_(journals.arguments()),
+      options_(journals.options()),
+      natives_(natives),
+      branches_(journals, calls, natives, autograd),
+      transforms_(journals, natives),
+      copies_(journals) {}
+
+Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                          BorrowedRef kwnames) {
+  switch (which) {
+    case SpecialCall::kAsTensor:
+      if (!args.empty() && IsFakeTensor(args[0].object)) return natives_.CallTorch(act, callable.object, args, kwnames);
+      [[fallthrough]];
+    case SpecialCall::kTorchTensor:
+      if (std::optional<Value> made = natives_.TensorOfNumber(act, args, kwnames)) return *std::move(made);
+      if (!arguments_.PrepareAll(args)) return Value();
+      return natives_.MakeTensor(callable.object, args, kwnames);
+    case SpecialCall::kAttention:
+      return natives_.CallAttention(act, callable.object, args, kwnames);
+    case SpecialCall::kTorchPlain:
+    case SpecialCall::kAllowInGraph:
+      return natives_.CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kGraphBreak:
+      if (IsTorchCode(frame_ops::Code(act.frame))) return Constant(Py_None);  // torch's own, meant for Dynamo
+      return breaks_.Break(GraphBreakKind::kExplicit, "");
+    case SpecialCall::kIsCompiling:
+      return Constant(options_.tell_libraries || IsTold(frame_ops::Code(act.frame)) ? Py_True : Py_False);
+    case SpecialCall::kDisabled:
+      return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
+    case SpecialCall::kOfOwnTensors:
+      return !args.empty() && objects_.Find(args[0].object) != nullptr
+                 ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
+                 : natives_.CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kInferenceMode:
+      return transforms_.CallOfInferenceMode(args);
+    case SpecialCall::kDeepCopyOfTensor:
+      return copies_.Check(args);
+    case SpecialCall::kPushFunctionMode:
+    case SpecialCall::kPopFunctionMode:
+      return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
+    case SpecialCall::kEnterDualLevel:
+    case SpecialCall::kExitDualLevel:
+      return transforms_.CallOfDualLevels(which, callable, args, kwnames);
+    case SpecialCall::kCheckpoint:
+      return branches_.CallCheckpoint(act, args);
+    case SpecialCall::kCond:
+      return branches_.CallCond(act, args);
+#define FF_FAMILY kTorch
+#include "symbolic/calls/other_families.def"
+      break;
+  }
+  FF_CHECK(false) << "special call " << static_cast<int>(which) << " came to torch's family";
+  return Value();
+}
+
+}  // namespace framefuse

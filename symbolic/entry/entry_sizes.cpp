@@ -1,0 +1,146 @@
+#include "symbolic/entry/entry_sizes.h"
+
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "guards/leaf/tensor.h"
+
+namespace framefuse {
+
+std::optional<std::int64_t> IntegerOf(PyObject* object) {
+  if (object == nullptr || !PyLong_CheckExact(object)) return std::nullopt;
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  const bool fits = overflow == 0 && value >= ir::kNumbers.first && value <= ir::kNumbers.second;
+  return fits ? std::optional(value) : std::nullopt;
+}
+
+namespace {
+std::int64_t BitsOf(PyObject* object) { return std::bit_cast<std::int64_t>(PyFloat_AS_DOUBLE(object)); }
+
+// Nothing: it is no such number.
+std::optional<std::int64_t> NumberOf(PyObject* object, int kind) {
+  if (kind == kIsNumber) return IntegerOf(object);
+  return object != nullptr && PyFloat_CheckExact(object) ? std::optional(BitsOf(object)) : std::nullopt;
+}
+
+bool IsItself(int dim) { return dim == kIsNumber || dim == kIsFloat; }
+}  // namespace
+
+std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
+  std::vector<std::int64_t> values;
+  values.reserve(symbols.size());
+  for (const Symbol& s : symbols) {
+    if (s.dim == kIsUnbacked) {
+      values.push_back(expressions.symbols()[values.size()].hint);
+      continue;
+    }
+    PyObject* object = objects[s.source];
+    values.push_back(s.dim == kIsNumber  ? PyLong_AsLongLong(object)
+                     : s.dim == kIsFloat ? BitsOf(object)
+                                         : SizeOf(object, s.dim));
+  }
+  return values;
+}
+
+Ref SizeValues::ObjectOf(ir::ExprId expression) const {
+  const std::int64_t value = Of(expression);
+  const bool is_float = sizes->expressions[expression].type == ir::NumberType::kFloat;
+  return Ref::Steal(is_float ? PyFloat_FromDouble(std::bit_cast<double>(value)) : PyLong_FromLongLong(value));
+}
+
+std::optional<std::vector<std::int64_t>> SizeFacts::Values(absl::Span<PyObject* const> tensors) const {
+  std::vector<std::int64_t> symbols, values;
+  symbols.reserve(symbols_.size());
+  for (const Symbol& s : symbols_) {
+    if (s.dim == kIsUnbacked) {
+      symbols.push_back(expressions_.symbols()[symbols.size()].hint);
+    } else if (!IsItself(s.dim)) {
+      symbols.push_back(SizeOf(tensors[s.tensor], s.dim));
+    } else if (const std::optional<std::int64_t> number = NumberOf(tensors[s.tensor], s.dim)) {
+      symbols.push_back(*number);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!expressions_.EvaluateAll(symbols, &values)) return std::nullopt;
+  return values;
+}
+
+bool SizeFacts::Holds(absl::Span<PyObject* const> tensors) const noexcept {
+  const std::optional<std::vector<std::int64_t>> all = Values(tensors);
+  if (!all) return false;
+  const std::vector<std::int64_t>& values = *all;
+  for (const Condition& c : conditions_) {
+    if (values[static_cast<std::size_t>(c.condition.expr)] == 0) return false;
+  }
+  for (const Stride& s : strides_) {
+    if (StrideOf(tensors[s.tensor], s.dim) != values[static_cast<std::size_t>(s.stride.expr)]) return false;
+  }
+  return true;
+}
+
+ir::ExprTable SizeFacts::Named(absl::Span<const std::string> names) const {
+  ir::ExprTable named = expressions_;
+  for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    if (symbols_[i].dim == kIsUnbacked) continue;
+    const std::string& name = names[symbols_[i].tensor];
+    named.symbol(static_cast<ir::SymbolIndex>(i)).name =
+        IsItself(symbols_[i].dim) ? name : absl::StrCat(name, ".size(", symbols_[i].dim, ")");
+  }
+  return named;
+}
+
+std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
+  const ir::ExprTable named = Named(names);
+  std::string text;
+  const auto add = [&](const std::string& condition) {
+    absl::StrAppend(&text, text.empty() ? "" : " and ", condition);
+  };
+  for (const Symbol& s : symbols_) {
+    if (s.dim == kIsNumber) add(absl::StrCat("is_int32(", names[s.tensor], ")"));
+    if (s.dim == kIsFloat) add(absl::StrCat("is_float(", names[s.tensor], ")"));
+  }
+  for (const Condition& c : conditions_) add(named.Print(c.condition));
+  for (const Stride& s : strides_) {
+    add(absl::StrCat(names[s.tensor], ".stride(", s.dim, ") == ", named.Print(s.stride)));
+  }
+  return text;
+}
+
+std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<PyObject* const> tensors) const {
+  const std::optional<std::vector<std::int64_t>> all = Values(tensors);
+  if (!all) {
+    for (const Symbol& s : symbols_) {
+      if (!IsItself(s.dim) || NumberOf(tensors[s.tensor], s.dim).has_value()) continue;
+      return absl::StrCat(names[s.tensor], s.dim == kIsFloat ? " is no float" : " is no integer of 32 bits");
+    }
+    return absl::StrCat("what is computed of ", absl::StrJoin(names, ", "), " does not fit in 64 bits");
+  }
+  const std::vector<std::int64_t>& values = *all;
+  const ir::ExprTable named = Named(names);
+  for (const Condition& c : conditions_) {
+    if (values[static_cast<std::size_t>(c.condition.expr)] != 0) continue;
+    const ir::Expr& e = named[c.condition.expr];
+    std::string text = absl::StrCat(named.Print(c.condition), " failed: ");
+    if (e.left != ir::kNoExpr && e.right != ir::kNoExpr) {
+      const auto value = [&](ir::ExprId id) {
+        const std::int64_t v = values[static_cast<std::size_t>(id)];
+        return named[id].type == ir::NumberType::kFloat ? absl::StrCat(std::bit_cast<double>(v)) : absl::StrCat(v);
+      };
+      absl::StrAppend(&text, value(e.left), " and ", value(e.right));
+    }
+    return c.where.empty() ? text : absl::StrCat(text, " (", c.where, ")");
+  }
+  for (const Stride& s : strides_) {
+    const std::int64_t found = StrideOf(tensors[s.tensor], s.dim);
+    const std::int64_t wanted = values[static_cast<std::size_t>(s.stride.expr)];
+    if (found == wanted) continue;
+    return absl::StrCat(names[s.tensor], ".stride(", s.dim, ") == ", named.Print(s.stride), " failed: ", found, " and ",
+                        wanted);
+  }
+  return "";
+}
+
+}  // namespace framefuse

@@ -1,0 +1,387 @@
+// Lazy shadows, and reads of single items and attributes.
+
+#include "symbolic/journals/object_contents.h"
+
+#include "absl/strings/str_cat.h"
+#include "frame_eval/versions/dict_reads.h"
+#include "frame_eval/versions/private_api.h"
+#include "guards/dict_lookup.h"
+#include "guards/read.h"
+#include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/fakes.h"
+#include "symbolic/journals/object_table.h"
+#include "symbolic/journals/read_journal.h"
+#include "symbolic/journals/symbols.h"
+#include "symbolic/journals/write_journal.h"
+#include "symbolic/messages/graph_break.h"
+#include "symbolic/rules/builtin_types.h"
+#include "symbolic/rules/native_items.h"
+#include "symbolic/rules/tensor_types.h"
+
+namespace framefuse {
+
+// Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
+void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
+  if (!t.has_shadow() || breaks_.unwinding()) return;
+  if (t.appended_from >= 0) {  // appended items stand behind the original's
+    Ref appended = Ref::Steal(PyList_GetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get())));
+    PyList_SetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get()), nullptr);
+    t.appended_from = -1;
+    RealiseItems(t);
+    PyList_SetSlice(t.representative, PyList_GET_SIZE(t.representative.get()), PY_SSIZE_T_MAX, appended);
+    t.replaced = true;
+    return;
+  }
+  if (!t.realised) {
+    RealiseItems(t);
+    if (breaks_.unwinding()) return;
+  } else if (t.kind != TrackedKind::kTuple) {
+    return;
+  }
+  if (t.kind == TrackedKind::kTuple && consume_leaves) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t.representative.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(t.representative.get(), i);
+      Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+      if (IsLeaf(item)) reads_.Consume(ValueView(item, reads_.sources().Item(t.source, index)));
+    }
+  }
+}
+
+namespace {
+
+// An OrderedDict is filled by hashing again.
+bool HasHashOfItsOwn(PyTypeObject* type) {
+  return IsPythonClass(type) && type->tp_hash != NativeBase(type)->tp_hash;  // str for a StrEnum
+}
+
+// With the hash that the key has in `original`: its __hash__ ran when it was put there.
+int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own, PyObject* value,
+             Py_ssize_t* position) {
+  if (PyODict_Check(shadow)) return SetNativeItem(shadow, own, value) ? 0 : -1;
+  PyObject *found, *unused;
+  Py_hash_t hash = 0;
+  if (!private_api::DictNext(original, position, &found, &unused, &hash) || found != key) {
+    return PyDict_SetItem(shadow, own, value);
+  }
+  return private_api::DictSet(shadow, own, value, hash) ? 0 : -1;
+}
+
+}  // namespace
+
+Value ObjectContents::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key) {
+  Value v = objects_.Adopt(item, reads_.sources().Item(t.source, key));
+  if (v) reads_.Consume(v);
+  return v;
+}
+
+void ObjectContents::RealiseSequence(Tracked& t) {
+  const Ref items = NativeItems(t.original);
+  if (!items) return;
+  const Py_ssize_t size = PyList_GET_SIZE(items.get());
+  reads_.AddLength(t.source, size);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    const Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+    const Value v = AdoptItem(t, PyList_GET_ITEM(items.get(), i), index);
+    if (!v) return;
+    if (t.kind == TrackedKind::kList) {
+      if (PyList_Append(t.representative, v.object) < 0) return;
+      continue;
+    }
+    const Ref appended = CallMethodWith(t.representative, "append", v.object);
+    if (!appended) return;
+  }
+}
+
+// Of the items that a frame's *args came with.
+void ObjectContents::RealiseTuple(Tracked& t) {
+  const Py_ssize_t size = PyTuple_GET_SIZE(t.original.get());
+  reads_.AddLength(t.source, size);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    Value v = objects_.Adopt(PyTuple_GET_ITEM(t.original.get(), i),
+                             reads_.sources().Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
+    if (!v) return;
+    PyObject* own = PyTuple_GET_ITEM(t.representative.get(), i);
+    PyTuple_SET_ITEM(t.representative.get(), i, v.object.release());
+    Py_DECREF(own);
+  }
+}
+
+bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
+  const bool hashed_again = PyODict_Check(t.original.get());
+  const Ref keys = Ref::Steal(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
+    PyList_Append(keys, key);
+    if (ObjectTable::Classify(key) == TrackedKind::kTensor) {
+      if (objects_.FindByOriginal(key) != nullptr && IsTensorByAddress(key)) continue;
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys that were not seen yet");
+    }
+    if (objects_.AdoptElement(key) && !(hashed_again && HasHashOfItsOwn(Py_TYPE(key)))) continue;
+    return !breaks_.unwinding() &&
+           breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                              absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
+  }
+  reads_.AddGuard(t.source, GuardKind::kKeys, keys);
+  return true;
+}
+
+void ObjectContents::RealiseDict(Tracked& t) {
+  PyObject* original = t.original;
+  PyObject* shadow = t.representative;
+  const Ref list = NativePairs(original);
+  if (!list) return;
+  if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
+    breaks_.Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
+    return;
+  }
+  if (!GuardKeys(t, list)) return;
+  Py_ssize_t position = 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* pair = PyList_GET_ITEM(list.get(), i);
+    PyObject* key = PyTuple_GET_ITEM(pair, 0);
+    const Tracked* tensor = ObjectTable::Classify(key) == TrackedKind::kTensor ? objects_.FindByOriginal(key) : nullptr;
+    PyObject* own = tensor != nullptr ? tensor->representative.get() : key;
+    const Value v = AdoptItem(t, PyTuple_GET_ITEM(pair, 1), key);
+    if (!v || CopyItem(original, shadow, key, own, v.object, &position) < 0) return;
+  }
+  for (OverlayWrite& w : t.writes) {
+    const bool there = PyDict_Contains(shadow, w.key) > 0;
+    if (there && (w.reinserted || !w.value) && !SetNativeItem(shadow, w.key, nullptr)) return;
+    if (w.value && !SetNativeItem(shadow, w.key, w.value)) return;
+  }
+  if (!t.writes.empty()) t.replaced = true;
+  t.writes.clear();
+}
+
+void ObjectContents::RealiseSet(Tracked& t) {
+  const Ref items = Ref::Steal(PySequence_List(t.original));
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    if (IsTensorByAddress(item)) {
+      Value v = objects_.Adopt(item, reads_.ElementSource(item));
+      if (!v || PyList_SetItem(items, i, v.object.release()) < 0) return;
+      continue;
+    }
+    if (objects_.AdoptElement(item)) continue;
+    if (breaks_.unwinding()) return;
+    breaks_.Break(GraphBreakKind::kOpaqueObject,
+                  absl::StrCat("a set with an element of type ", Py_TYPE(item)->tp_name));
+    return;
+  }
+  reads_.AddGuard(t.source, GuardKind::kSetEquals, t.original);
+  const Ref elements = Ref::Steal(PyList_AsTuple(items));
+  const Ref copy = elements ? private_api::CopySetLayout(t.original.get(), elements) : Ref();
+  if (copy) private_api::SwapSets(t.representative.get(), copy.get());
+}
+
+Py_ssize_t ObjectContents::GuardOwnNames(const Tracked& instance) {
+  PyObject* dict = frame_ops::RawInstanceDict(instance.original);
+  if (dict != nullptr && !PyDict_CheckExact(dict)) {
+    breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a __dict__ of type ", Py_TYPE(dict)->tp_name));
+    return -1;
+  }
+  const Ref names = Ref::Steal(PyList_New(0));
+  PyObject *name = nullptr, *unused = nullptr;
+  Py_ssize_t position = 0;
+  while (frame_ops::NextInstanceAttr(instance.original, &position, &name, &unused)) {
+    if (!PyUnicode_CheckExact(name)) {
+      breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
+      return -1;
+    }
+    PyList_Append(names, name);
+  }
+  reads_.AddGuard(instance.source, GuardKind::kOwnNames, names);
+  return PyList_GET_SIZE(names.get());
+}
+
+// What the frame has written to the attributes stands where the object would have it.
+void ObjectContents::RealiseInstanceDict(Tracked& t) {
+  Tracked& owner = *t.owner;
+  if (GuardOwnNames(owner) < 0) return;
+  PyObject *name = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (frame_ops::NextInstanceAttr(owner.original, &position, &name, &value)) {
+    const OverlayWrite* written = owner.FindWrite(name);
+    if (written != nullptr && (!written->value || written->reinserted)) continue;
+    Value v = written != nullptr ? Value{written->value, kNoSource}
+                                 : objects_.Adopt(value, reads_.sources().InstanceAttr(owner.source, name));
+    if (!v) return;
+    reads_.Move(v);
+    if (PyDict_SetItem(t.representative, name, v.object) < 0) return;
+  }
+  for (const OverlayWrite& w : owner.writes) {
+    if (w.value && PyUnicode_Check(w.key.get()) && PyDict_SetItem(t.representative, w.key, w.value) < 0) return;
+  }
+}
+
+void ObjectContents::RealiseItems(Tracked& t) {
+  t.realised = true;
+  if (t.kind == TrackedKind::kDict) {
+    RealiseDict(t);
+  } else if (t.kind == TrackedKind::kSet) {
+    RealiseSet(t);
+  } else if (t.kind == TrackedKind::kList || t.kind == TrackedKind::kDeque) {
+    RealiseSequence(t);
+  } else if (t.kind == TrackedKind::kTuple) {
+    RealiseTuple(t);
+  } else if (t.kind == TrackedKind::kInstanceDict) {
+    RealiseInstanceDict(t);
+  }
+}
+
+bool ObjectContents::PrepareTarget(BorrowedRef container) {
+  Tracked* t = objects_.Find(container);
+  if (t == nullptr) return true;
+  Realise(*t, true);
+  if (breaks_.unwinding()) return false;
+  return writes_.Replace(*t);
+}
+
+Ref ObjectContents::SymbolicLength(const Tracked& t) const {
+  if (!t.is_container() || t.realised || t.source == kNoSource) return Ref();
+  if (t.appended_from >= 0) return symbols_.LengthAt(t.original, t.source, RawLength(t.representative));
+  return t.mutated() ? Ref() : symbols_.LengthAt(t.original, t.source, 0);
+}
+
+std::int64_t ObjectContents::Length(Tracked& t) {
+  if (!t.has_shadow()) return -1;
+  if (t.kind == TrackedKind::kInstanceDict && !t.realised && !t.owner->mutated()) return GuardOwnNames(*t.owner);
+  if (!t.realised && t.is_container() && !t.mutated()) {
+    const Py_ssize_t size = RawLength(t.original);
+    reads_.AddLength(t.source, size);
+    return size;
+  }
+  if (!t.realised) Realise(t, true);
+  return breaks_.unwinding() ? -1 : RawLength(t.representative);
+}
+
+Value ObjectContents::DictItem(Tracked& t, ValueView key) {
+  reads_.Consume(key);
+  if (t.kind == TrackedKind::kInstanceDict) {
+    if (!PyUnicode_CheckExact(key.object.get())) {
+      GuardOwnNames(*t.owner);  // all of them are strings
+      return Value();
+    }
+    return OwnAttribute(*t.owner, key.object);
+  }
+  if (t.realised) {
+    PyObject* found = PyDict_GetItemWithError(t.representative, key.object);
+    return Value{Ref::Create(found), kNoSource};
+  }
+  if (OverlayWrite* w = t.FindWrite(key.object)) return Value{w->value, kNoSource};
+  PyObject* found = PyDict_GetItemWithError(t.original, key.object);
+  if (found == nullptr) {
+    if (!PyErr_Occurred()) reads_.AddGuard(t.source, GuardKind::kLacksKey, key.object);
+    return Value();
+  }
+  return objects_.Adopt(found, reads_.sources().Item(t.source, key.object));
+}
+
+// A tensor is found by its address. Null without an error: what is not there only all keys can tell.
+Value ObjectContents::ItemOfTensor(Tracked& t, BorrowedRef key) {
+  if (t.kind != TrackedKind::kDict || t.realised) return Value();
+  if (const OverlayWrite* w = t.FindWrite(key)) return Value{w->value, kNoSource};
+  const Tracked* tensor = objects_.Find(key);
+  if (tensor == nullptr || tensor->source == kNoSource || !IsTensorByAddress(tensor->original)) return Value();
+  PyObject* found = nullptr;
+  if (FindInDict(t.original, DictKey(tensor->original), &found) != Lookup::kFound) return Value();
+  reads_.AddGuard(tensor->source, GuardKind::kIdentity, tensor->original);
+  return objects_.Adopt(found, reads_.sources().Item(t.source, tensor->original));
+}
+
+bool ObjectContents::HasNative(const Tracked& t, const char* method) {
+  if (t.attributes == nullptr) return true;
+  const BorrowedRef found = reads_.LookupInType(t.original.type(), method);
+  return found && (found.type() == &PyWrapperDescr_Type || found.type() == &PyMethodDescr_Type);
+}
+
+// What is not there raises KeyError.
+bool ObjectContents::IsPlainDict(const Tracked& t) {
+  if (t.attributes == nullptr) return PyDict_CheckExact(t.original.get());
+  PyTypeObject* type = t.original.type();
+  return NativeBase(type) == &PyDict_Type && !reads_.LookupInType(type, "__missing__");
+}
+
+// Without a look at the other items: an index into a list or tuple from outside, a key of a dict.
+std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
+  PyObject* k = key.object;
+  if (t.kind == TrackedKind::kList && !t.realised && t.appended_from >= 0 && PyLong_CheckExact(k)) {
+    // From the end, among what was appended: how many stand before it does not matter.
+    const Py_ssize_t size = PyList_GET_SIZE(t.representative.get());
+    int overflow = 0;
+    const long index = PyLong_AsLongAndOverflow(k, &overflow);
+    if (overflow != 0 || index >= 0 || index < -size) return std::nullopt;
+    return Value{Ref::Create(PyList_GET_ITEM(t.representative.get(), size + index)), kNoSource};
+  }
+  const bool untouched_list = t.kind == TrackedKind::kList && !t.realised && t.appended_from < 0;
+  if ((untouched_list || t.kind == TrackedKind::kTuple) && PyLong_CheckExact(k)) {
+    PyObject* sequence = untouched_list ? t.original.get() : t.representative.get();
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
+    Py_ssize_t index = PyLong_AsSsize_t(k);
+    if (index == -1 && PyErr_Occurred() != nullptr) {  // too large an index: what looks next raises
+      PyErr_Clear();
+      return std::nullopt;
+    }
+    if (index < 0) {
+      if (untouched_list || !t.realised) reads_.AddLength(t.source, size);
+      index += size;
+    }
+    if (index < 0 || index >= size) return std::nullopt;
+    PyObject* item = PySequence_Fast_GET_ITEM(sequence, index);
+    const Ref number = Ref::Steal(PyLong_FromSsize_t(index));
+    if (untouched_list || !t.realised) return objects_.Adopt(item, reads_.sources().Item(t.source, number));
+    return Value{Ref::Create(item), IsLeaf(item) ? reads_.sources().Item(t.source, number) : kNoSource};
+  }
+  if (t.kind == TrackedKind::kInstanceDict || (t.kind == TrackedKind::kDict && !t.realised && IsPlainDict(t))) {
+    Value found = DictItem(t, key);
+    if (!found && !breaks_.unwinding() && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
+    return found;
+  }
+  return std::nullopt;
+}
+
+bool ObjectContents::WriteDictItem(Tracked& t, ValueView key, ValueView value) {
+  reads_.Consume(key);
+  if (value.object) reads_.Move(value);
+  if (t.kind == TrackedKind::kInstanceDict) {
+    if (!PyUnicode_CheckExact(key.object.get())) {
+      return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                                "a key that is no string in the __dict__ of an object");
+    }
+    return writes_.Write(*t.owner, key.object, Ref::Create(value.object));
+  }
+  if (!t.realised) {
+    return writes_.Write(t, key.object, Ref::Create(value.object));
+  }
+  if (!writes_.Replace(t)) return false;
+  return SetNativeItem(t.representative, key.object, value.object);
+}
+
+Value ObjectContents::InCell(Tracked& cell) {
+  if (OverlayWrite* w = cell.FindWrite(nullptr)) return Value{w->value, kNoSource};
+  PyObject* contents = PyCell_GET(cell.original.get());
+  if (contents == nullptr) {
+    reads_.AddGuard(cell.source, GuardKind::kCellEmpty, nullptr);
+    return Value();
+  }
+  return objects_.Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, cell.source, 0, nullptr));
+}
+
+Value ObjectContents::OwnAttribute(Tracked& object, BorrowedRef name) {
+  Tracked& instance = object.holder_of_attributes();
+  if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
+  PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
+  if (found == nullptr) {
+    PyObject* dict = frame_ops::RawInstanceDict(instance.original);
+    PyObject* item = nullptr;
+    if (dict != nullptr && !frame_ops::HasOnlyStringKeys(dict) &&
+        FindInDict(dict, DictKey(name), &item) != Lookup::kAbsent) {
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
+    }
+    if (frame_ops::HasInstanceAttrs(instance.original)) reads_.AddGuard(instance.source, GuardKind::kLacksAttr, name);
+    return Value();
+  }
+  return objects_.Adopt(found, reads_.sources().InstanceAttr(instance.source, name));
+}
+
+}  // namespace framefuse

@@ -1,0 +1,219 @@
+#include "symbolic/journals/symbols.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "common/logging.h"
+#include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
+#include "guards/changed_places.h"
+#include "guards/read.h"
+#include "symbolic/journals/frame_stack.h"
+#include "symbolic/journals/object_table.h"
+#include "symbolic/journals/read_journal.h"
+#include "symbolic/messages/code_text.h"
+#include "symbolic/tracing/numbers.h"
+
+namespace framefuse {
+
+// A module's buffers are of the sizes that it was made with, as its parameters are.
+bool Symbols::IsBuffer(SourceId source) const {
+  const Source& item = reads_.sources()[source];
+  if (item.kind != SourceKind::kItem) return false;
+  const Source& from = reads_.sources()[item.base];
+  return from.kind == SourceKind::kInstanceAttr && PyUnicode_CompareWithASCIIString(from.key.get(), "_buffers") == 0;
+}
+
+namespace {
+// What torch's mark_dynamic, maybe_mark_dynamic and mark_static leave on a tensor: sets of dimensions.
+DimMask MarkedAs(BorrowedRef tensor, const char* name) {
+  const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+  PyObject* marks = frame_ops::RawInstanceAttr(tensor, key);
+  if (marks == nullptr || !PySet_CheckExact(marks)) return 0;
+  DimMask mask = 0;
+  Py_ssize_t position = 0;
+  PyObject* dim = nullptr;
+  while (private_api::SetNext(marks, &position, &dim)) {
+    const long d = PyLong_CheckExact(dim) ? PyLong_AsLong(dim) : -1;
+    if (d >= 0 && d < kMostDims) mask |= DimMask{1} << d;
+  }
+  return mask;
+}
+}  // namespace
+
+DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const {
+  if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return 0;
+  const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
+  if (sizes_->mode() == DynamicMode::kAll) return is_parameter || IsBuffer(source) ? 0 : ~pinned;
+  // Of a size that torch is to know nothing about, which has no such form here, it is known that it may change.
+  const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") |
+                         MarkedAs(tensor, "_dynamo_weak_dynamic_indices") |
+                         MarkedAs(tensor, "_dynamo_unbacked_indices");
+  // Another parameter there is another module, not a size that changed.
+  if (is_parameter) return marked & ~pinned;
+  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
+  const std::string siblings = TextOfSiblings(source);
+  const DimMask of_siblings = siblings.empty() ? 0 : sizes_->Noted(code, siblings);
+  return (marked | of_siblings | sizes_->Noted(code, TextOf(source))) & ~pinned;
+}
+
+// Of a sequence whose length changed: what a longer one has first is as the others are. Empty: it is no item of one.
+std::string Symbols::TextOfSiblings(SourceId source) const {
+  const Source& item = reads_.sources()[source];
+  if (item.kind != SourceKind::kItem || !PyLong_CheckExact(item.key.get()) || !sizes_->any_numbers()) return "";
+  const std::string base = TextOf(item.base);
+  const bool other_length = sizes_->IsNotedNumber(frame_ops::Code(frames_.real_frame()), TextOfLength(base));
+  return other_length ? TextOfItems(base) : "";
+}
+
+std::string Symbols::TextOf(SourceId source) const { return reads_.sources().Print(source, frames_.SlotNames()); }
+
+bool Symbols::IsNoted(SourceId source) const {
+  if (!sizes_->any_numbers()) return false;
+  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
+  if (sizes_->IsNotedNumber(code, TextOf(source))) return true;
+  const std::string siblings = TextOfSiblings(source);
+  return !siblings.empty() && sizes_->IsNotedNumber(code, siblings);
+}
+
+// With all sizes those integers that are arguments: others are how a model was configured.
+bool Symbols::IsNumberSymbolic(SourceId source) const {
+  if (sizes_ == nullptr || source == kNoSource) return false;
+  switch (sizes_->mode()) {
+    case DynamicMode::kNever:
+      return false;
+    case DynamicMode::kAll: {
+      const Source& s = reads_.sources()[source];
+      const bool length = s.kind == SourceKind::kLength && reads_.sources()[s.base].kind == SourceKind::kLocal;
+      return length || s.kind == SourceKind::kLocal;
+    }
+    case DynamicMode::kWhatChanged:
+      return IsNoted(source);
+  }
+  return false;
+}
+
+Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
+  const bool is_float = PyFloat_CheckExact(original.get());
+  if (!is_float && !PyLong_CheckExact(original.get())) return Ref();
+  if (is_float && !floats_) return Ref();
+  if (is_float && std::isnan(PyFloat_AS_DOUBLE(original.get()))) return Ref();  // which is not equal to itself
+  const auto known = std::find_if(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.first == source; });
+  if (known != numbers_.end()) return known->second;
+  if (!IsNumberSymbolic(source)) return Ref();
+  if (!is_float && !IntegerOf(original)) return Ref();
+  Ref number = tracer_.MakeNumber(original);
+  numbers_.emplace_back(source, number);
+  return number;
+}
+
+// Another object each time, as Python's are.
+Ref Symbols::LengthAt(BorrowedRef original, SourceId source, Py_ssize_t more) {
+  const bool none = sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever || source == kNoSource;
+  if (none || reads_.IsLengthGuarded(source)) return Ref();
+  const Py_ssize_t size = RawLength(original);
+  const Ref length = size < 0 ? Ref() : Ref::Steal(PyLong_FromSsize_t(size));
+  const Ref number =
+      length ? NumberAt(length, reads_.sources().Intern(SourceKind::kLength, source, 0, nullptr)) : Ref();
+  if (!number) return Ref();
+  reads_.NoteSymbolicLength(source, number);
+  return tracer_.numbers().Combine(tracing::SizeArithmetic::kAdd, number, Ref::Steal(PyLong_FromSsize_t(more)));
+}
+
+void Symbols::FreeDimsOf(SourceId source, int input_index) {
+  DimMask sizes = 0, strides = 0;
+  for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
+    if (s.input_index == input_index) sizes |= DimMask{1} << s.dim;
+  }
+  for (const tracing::SizedStride& s : tracer_.sized_strides()) {
+    if (s.input_index == input_index) strides |= DimMask{1} << s.dim;
+  }
+  if ((sizes | strides) != 0) (void)reads_.guards().FreeSizes(source, sizes, strides);
+}
+
+void Symbols::OnFact(ir::Dim fact) {
+  const UserLocation& here = frames_.Here();
+  const std::string path = here.code ? FileNameOf(here.code.get()) : "";
+  places_.push_back(path.empty() ? path : absl::StrCat(path.substr(path.find_last_of('/') + 1), ":", here.line));
+  FF_LOG(kDynamic) << tracer_.size_expressions().Print(fact) << (path.empty() ? "" : " at ") << places_.back();
+}
+
+bool Symbols::any_backed() const {
+  return absl::c_any_of(tracer_.size_symbols(),
+                        [](const tracing::SizeSymbol& s) { return s.input_index != tracing::kIsUnbackedSymbol; });
+}
+
+std::string Symbols::WhereNeeded(ir::SymbolIndex unbacked) const {
+  const ir::ExprTable& table = tracer_.size_expressions();
+  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  for (std::size_t i = std::min(facts.size(), places_.size()); i-- > 0;) {
+    const bool pins = facts[i].is_symbolic() && table[facts[i].expr].kind == ir::ExprKind::kEq;
+    if (pins && table.LastUnbacked(facts[i]) == unbacked) return places_[i];
+  }
+  return "";
+}
+
+std::vector<DeferredFact> Symbols::Deferred(const std::vector<ValueReads::Definition>& definitions) const {
+  std::vector<DeferredFact> deferred;
+  const ir::ExprTable& table = tracer_.size_expressions();
+  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    const ir::SymbolIndex symbol = table.LastUnbacked(facts[i]);
+    if (symbol < 0) continue;
+    const auto defined = absl::c_find_if(definitions, [&](const auto& d) { return d.symbol == symbol; });
+    const std::string place = i < places_.size() && !places_[i].empty() ? absl::StrCat(" at ", places_[i]) : "";
+    deferred.push_back({absl::StrCat(table.Print(facts[i]), place), defined->code, defined->instruction});
+  }
+  return deferred;
+}
+
+std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>& inputs) {
+  if (none()) return nullptr;
+  auto sizes = std::make_shared<EntrySizes>();
+  sizes->expressions = tracer_.size_expressions();
+  ReadValue read;
+  const auto source_of = [&](const tracing::SizeSymbol& s) {
+    return s.input_index == tracing::kIsNumberSymbol ? numbers_[static_cast<std::size_t>(s.dim)].first
+                                                     : inputs[static_cast<std::size_t>(s.input_index)].source;
+  };
+  const auto number = [&](SourceId source) {
+    for (std::size_t i = 0; i < read.sources.size(); ++i) {
+      if (read.sources[i] == source) return i;
+    }
+    read.sources.push_back(source);
+    return read.sources.size() - 1;
+  };
+  const auto is_float = [&](std::size_t symbol) {
+    return sizes->expressions.symbols()[symbol].type == ir::NumberType::kFloat;
+  };
+  std::vector<SizeFacts::Symbol> symbols;
+  for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
+    if (s.input_index == tracing::kIsUnbackedSymbol) {
+      symbols.push_back({0, kIsUnbacked});
+      sizes->symbols.push_back({kNoSource, kIsUnbacked});
+      continue;
+    }
+    const int dim = s.input_index >= 0 ? s.dim : is_float(sizes->symbols.size()) ? kIsFloat : kIsNumber;
+    sizes->symbols.push_back({source_of(s), dim});
+    symbols.push_back({number(source_of(s)), dim});
+  }
+  std::vector<SizeFacts::Stride> strides;
+  for (const tracing::SizedStride& s : tracer_.sized_strides()) {
+    strides.push_back({number(inputs[static_cast<std::size_t>(s.input_index)].source), s.dim, s.stride});
+  }
+  std::vector<SizeFacts::Condition> conditions;
+  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    if (sizes->expressions.LastUnbacked(facts[i]) >= 0) continue;
+    conditions.push_back({facts[i], i < places_.size() ? places_[i] : ""});
+  }
+  if (read.sources.empty()) return sizes;  // the graph defines them all
+  read.fact =
+      std::make_shared<SizeFacts>(sizes->expressions, std::move(symbols), std::move(strides), std::move(conditions));
+  reads_.guards().AddValue(std::move(read), UserLocation());
+  return sizes;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,22 @@
+#include "symbolic/learned/dynamic_sizes.h"
+
+namespace framefuse {
+
+void DynamicSizes::Note(const PyCodeObject* code, const std::string& source, int dim) {
+  if (mode_ == DynamicMode::kWhatChanged && dim < kMostDims) noted_[{code, source}] |= DimMask{1} << dim;
+}
+
+void DynamicSizes::NoteNumber(const PyCodeObject* code, const std::string& source) {
+  if (mode_ == DynamicMode::kWhatChanged) numbers_.insert({code, source});
+}
+
+bool DynamicSizes::IsNotedNumber(const PyCodeObject* code, const std::string& source) const {
+  return numbers_.contains({code, source});
+}
+
+DimMask DynamicSizes::Noted(const PyCodeObject* code, const std::string& source) const {
+  const auto found = noted_.find({code, source});
+  return found == noted_.end() ? 0 : found->second;
+}
+
+}  // namespace framefuse

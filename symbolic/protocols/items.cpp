@@ -1,0 +1,275 @@
+#include "symbolic/protocols/items.h"
+
+#include <optional>
+
+#include "frame_eval/hook.h"
+#include "symbolic/calls/call_evaluator.h"
+#include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/journals/backward_phase.h"
+#include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/fakes.h"
+#include "symbolic/journals/fx_journal.h"
+#include "symbolic/journals/journals.h"
+#include "symbolic/journals/native_arguments.h"
+#include "symbolic/journals/native_boundary.h"
+#include "symbolic/journals/object_contents.h"
+#include "symbolic/journals/object_table.h"
+#include "symbolic/journals/read_journal.h"
+#include "symbolic/journals/tracked.h"
+#include "symbolic/journals/write_journal.h"
+#include "symbolic/messages/graph_break.h"
+#include "symbolic/rules/builtin_types.h"
+#include "symbolic/rules/call_rules.h"
+#include "symbolic/rules/number_arrays.h"
+#include "symbolic/rules/operator_functions.h"
+
+namespace framefuse {
+namespace {
+
+// list[int], collections.abc.Sequence[int]: C code that keeps the class and its arguments.
+bool MakesGenericAlias(BorrowedRef class_getitem) {
+  if (!class_getitem) return false;
+  if (class_getitem.type() == &PyClassMethodDescr_Type) return true;
+  if (class_getitem.type() != &PyClassMethod_Type) return false;
+  const Ref function = Ref::Steal(PyObject_GetAttrString(class_getitem, "__func__"));
+  return function.get() == reinterpret_cast<PyObject*>(&Py_GenericAliasType);
+}
+
+// The special forms and aliases of the module typing.
+bool IsOfTyping(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  PyObject* module = PyDict_GetItemString(frame_ops::TypeDict(type), "__module__");
+  return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
+}
+
+// What typing.Generic gives its classes.
+bool IsGetItemOfGeneric(BorrowedRef class_getitem) {
+  if (!class_getitem || class_getitem.type() != &PyClassMethod_Type) return false;
+  const Ref function = Ref::Steal(PyObject_GetAttrString(class_getitem, "__func__"));
+  return function && PyFunction_Check(function.get()) &&
+         IsTypingCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
+}
+
+}  // namespace
+
+Items::Items(Journals& journals, NativeProtocols& native, Protocols& meaning, CallEvaluator& calls)
+    : fx_(journals.fx()),
+      breaks_(journals.breaks()),
+      backward_(journals.backward()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      writes_(journals.writes()),
+      contents_(journals.contents()),
+      arguments_(journals.arguments()),
+      native_(native),
+      meaning_(meaning),
+      calls_(calls),
+      sizes_(journals),
+      keys_(journals),
+      tracer_(journals.tracer()) {}
+
+Value Items::GetLength(Activation& act, ValueView v) {
+  if (std::optional<Value> size = sizes_.LengthOf(v)) return *std::move(size);
+  if (PyUnicode_CheckExact(v.object.get())) {
+    reads_.Consume(v);
+    return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
+  }
+  Tracked* t = objects_.Find(v.object);
+  if (t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__len__")) {
+    if (Ref symbolic = contents_.SymbolicLength(*t)) return Value{std::move(symbolic), kNoSource};
+    const std::int64_t size = contents_.Length(*t);
+    if (breaks_.unwinding() || size < 0) return Value();
+    return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
+  }
+  if (!arguments_.PrepareOuter(v)) return Value();
+  BorrowedRef method;
+  if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = reads_.LookupInType(v.object.type(), "__len__");
+  if (method && PyFunction_Check(method.get())) {
+    const ValueView args[] = {v};
+    Value r = calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr,
+                                  Completion::kCallback);
+    // PyObject_Size checks the sign and the type; only plain ints pass here.
+    if (!r) return r;
+    if (PyLong_CheckExact(r.object.get())) {
+      int overflow = 0;
+      const long long length = PyLong_AsLongLongAndOverflow(r.object, &overflow);
+      if (overflow == 0 && length >= 0) return r;
+    }
+  }
+  const Py_ssize_t size = boundary_.Run([&] { return PyObject_Size(v.object); });
+  if (!boundary_.Check() || size < 0) return Value();
+  return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
+}
+
+// A class that typing may keep: not one of this attempt.
+bool Items::IsFromOutside(BorrowedRef cls) const {
+  return PyType_Check(cls.get()) && (objects_.Find(cls) != nullptr ||
+                                     (reinterpret_cast<PyTypeObject*>(cls.get())->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0);
+}
+
+// Classes of which typing asks nothing that could differ later.
+bool Items::IsClassOrClasses(BorrowedRef key) const {
+  const auto is_class = [this](PyObject* o) { return PyType_CheckExact(o) && IsFromOutside(o); };
+  if (!PyTuple_CheckExact(key.get())) return is_class(key);
+  bool all = PyTuple_GET_SIZE(key.get()) > 0;
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(key.get()); ++i) all = is_class(PyTuple_GET_ITEM(key.get(), i));
+  return all;
+}
+
+Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
+  BorrowedRef in_meta = reads_.LookupInType(cls.object.type(), "__getitem__");
+  if (in_meta && PyFunction_Check(in_meta.get())) {
+    const ValueView args[] = {cls, key};
+    return calls_.CallFunction(act, objects_.Adopt(in_meta, reads_.ConstantSource(in_meta)), args, nullptr,
+                               Completion::kPush);
+  }
+  static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
+  const BorrowedRef maker = reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), name);
+  if (MakesGenericAlias(maker)) {
+    if (!arguments_.PrepareNative(key)) return Value();
+    return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
+  }
+  if (IsGetItemOfGeneric(maker) && !writes_.has_class_writes() && IsFromOutside(cls.object) &&
+      IsClassOrClasses(key.object)) {
+    static PyObject* const parameters = PyUnicode_InternFromString("__parameters__");
+    reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), parameters);
+    reads_.Consume(key);
+    const HookScope native(HookMode::kOff);
+    const Ref alias = Ref::Steal(PyObject_GetItem(cls.object, key.object));
+    if (!boundary_.Check() || !alias) return Value();
+    return objects_.Adopt(alias, reads_.ConstantSource(alias));  // typing keeps it, and gives it again
+  }
+  if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
+    const Value bound = boundary_.Catching([&] { return meaning_.LoadAttr(act, cls, name); });
+    const ValueView args[] = {key};
+    return bound ? calls_.CallWith(act, bound, args, nullptr, Completion::kPush) : Value();
+  }
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
+}
+
+// A tuple's items go on in another one, where they have no source: a symbolic number is known by itself.
+bool Items::MoveItems(Tracked& tuple) {
+  contents_.Realise(tuple, false);
+  for (Py_ssize_t i = 0; !breaks_.unwinding() && i < PyTuple_GET_SIZE(tuple.representative.get()); ++i) {
+    const BorrowedRef item(PyTuple_GET_ITEM(tuple.representative.get(), i));
+    if (!IsLeaf(item) || tracer_.numbers().IsSymbolic(item)) continue;
+    reads_.Consume(ValueView(item, reads_.sources().Item(tuple.source, Ref::Steal(PyLong_FromSsize_t(i)))));
+  }
+  return !breaks_.unwinding();
+}
+
+Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
+  Tracked* t = objects_.Find(container.object);
+  if (const Ref plain = keys_.PlainKey(container, key, false)) {
+    return GetItem(act, container, ValueView(plain, kNoSource));
+  }
+  if (breaks_.unwinding()) return Value();
+  const bool native_items = t != nullptr && contents_.HasNative(*t, "__getitem__");
+  if (native_items && IsLeaf(key.object)) {
+    reads_.Consume(key);
+    if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
+  }
+  if (native_items && IsFakeTensor(key.object)) {
+    Value found = contents_.ItemOfTensor(*t, key.object);
+    if (found || breaks_.unwinding()) return found;
+  }
+  if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
+  PyTypeObject* type = container.object.type();
+  if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one
+    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+    if (!arguments_.PrepareNative(key)) return Value();
+    const HookScope native(HookMode::kOff);
+    return boundary_.Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
+  }
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
+    BorrowedRef method = reads_.LookupInType(type, "__getitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key};
+      return calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr,
+                                 Completion::kPush);
+    }
+  }
+  const bool fake = IsFakeTensor(container.object);
+  const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  const ValueView own_key = key;  // for the journal
+  if (fake) key = sized.args()[0];
+  const bool is_part = native_items && t->kind == TrackedKind::kTuple && PySlice_Check(key.object.get());
+  if (is_part ? !MoveItems(*t) : !arguments_.PrepareOuter(container)) return Value();
+  if (!arguments_.PrepareNative(key)) return Value();
+  if (t != nullptr && t->kind == TrackedKind::kDict && type == DefaultDictType()) {
+    if (!writes_.Replace(*t)) return Value();  // its look-up may insert
+  }
+  FxCall call(fx_, {container.object, key.object});
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, container, key); });
+  if (!boundary_.Check()) return Value();
+  if (result && fake) {
+    const BorrowedRef function = NamedOperator("getitem");
+    if (!breaks_.Journalled(call.RecordOperator(function, {container.object, own_key.object}, result.object)))
+      return Value();
+  }
+  return result;
+}
+
+bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
+  if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
+  if (IsArray(container.object)) return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
+  Tracked* t = objects_.Find(container.object);
+  const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
+  if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__setitem__")) {
+    return contents_.WriteDictItem(*t, key, value);
+  }
+  PyTypeObject* type = container.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
+    BorrowedRef method = reads_.LookupInType(type, "__setitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key, value};
+      return static_cast<bool>(calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args,
+                                                   nullptr, Completion::kDrop));
+    }
+  }
+  const bool fake = IsFakeTensor(container.object);
+  const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  const ValueView own_key = key;
+  if (fake) key = sized.args()[0];
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key) || (reads_.Move(value), false))
+    return false;
+  // A slice and a tensor take the value's items, not the value.
+  if ((fake || PySlice_Check(key.object.get())) && !arguments_.PrepareNative(value)) return false;
+  if (t != nullptr && !writes_.Replace(*t)) return false;
+  FxCall call(fx_, {container.object, key.object, value.object});
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, container, key, value); });
+  if (!boundary_.Check()) return false;
+  if (!done || !fake) return done;
+  return breaks_.Journalled(
+      call.RecordOperator(NamedOperator("setitem"), {container.object, own_key.object, value.object}, Py_None));
+}
+
+bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {
+  Tracked* t = objects_.Find(container.object);
+  const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
+  if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__delitem__")) {
+    Value found = contents_.DictItem(*t, key);
+    if (breaks_.unwinding() || PyErr_Occurred()) return false;
+    if (!found) {
+      PyErr_SetObject(PyExc_KeyError, key.object);
+      return false;
+    }
+    return contents_.WriteDictItem(*t, key, ValueView());
+  }
+  PyTypeObject* type = container.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    BorrowedRef method = reads_.LookupInType(type, "__delitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key};
+      return static_cast<bool>(calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args,
+                                                   nullptr, Completion::kDrop));
+    }
+  }
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return false;
+  if (t != nullptr && !writes_.Replace(*t)) return false;
+  const bool done = boundary_.Run([&] { return native_.DeleteItem(act, container, key); });
+  return boundary_.Check() && done;
+}
+
+}  // namespace framefuse

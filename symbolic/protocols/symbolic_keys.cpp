@@ -1,0 +1,150 @@
+#include "symbolic/protocols/symbolic_keys.h"
+
+#include <algorithm>
+
+#include "guards/read.h"
+#include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/journals.h"
+#include "symbolic/journals/native_arguments.h"
+#include "symbolic/journals/object_contents.h"
+#include "symbolic/journals/object_table.h"
+#include "symbolic/journals/tracked.h"
+#include "symbolic/rules/native_items.h"
+#include "symbolic/tracing/numbers.h"
+#include "symbolic/tracing/sizes.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+namespace {
+
+constexpr Py_ssize_t kMost = 16;
+
+bool IsSmall(PyObject* container) {
+  const Py_ssize_t size = RawLength(container);
+  return size >= 0 && size <= kMost;
+}
+
+// Nobody can tell them apart by what they are.
+bool AreAlike(PyObject* a, PyObject* b) {
+  return a == b || (PyLong_CheckExact(a) && PyLong_CheckExact(b) && PyObject_RichCompareBool(a, b, Py_EQ) == 1);
+}
+
+}  // namespace
+
+SymbolicKeys::SymbolicKeys(Journals& journals)
+    : tracer_(journals.tracer()),
+      breaks_(journals.breaks()),
+      objects_(journals.objects()),
+      contents_(journals.contents()),
+      arguments_(journals.arguments()) {}
+
+bool SymbolicKeys::IsSymbolic(ValueView v) const {
+  return PyLong_CheckExact(v.object.get()) && tracer_.numbers().IsSymbolic(v.object);
+}
+
+Ref SymbolicKeys::ElementsOf(ValueView container) {
+  Tracked* t = objects_.Find(container.object);
+  PyObject* o = container.object;
+  if (t != nullptr && !(t->is_container() && contents_.HasNative(*t, "__contains__") && IsSmall(t->original))) {
+    return Ref();
+  }
+  const bool is_known = PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyAnySet_CheckExact(o) || PyDict_CheckExact(o);
+  if (t == nullptr && !is_known) return Ref();
+  if (!IsSmall(o)) return Ref();
+  const bool by_keys = t != nullptr && (t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet);
+  if (by_keys) contents_.Realise(*t, false);
+  const bool fresh_dict = t == nullptr && PyDict_CheckExact(o);
+  if (breaks_.unwinding() || (!by_keys && !fresh_dict && !arguments_.PrepareNative(container))) return Ref();
+  if (PyDict_Check(o)) return Ref::Steal(PyDict_Keys(o));
+  return PyList_Check(o) ? NativeItems(o) : Ref::Steal(PySequence_List(o));
+}
+
+// One fact says that it is one of several, or one of each that it is not.
+bool SymbolicKeys::IsOneOf(BorrowedRef number, absl::Span<const std::int64_t> values) {
+  using ir::Dim;
+  using ir::ExprKind;
+  const Dim d = *tracer_.numbers().Find(number);
+  tracing::Sizes& sizes = tracer_.numbers().sizes();
+  const auto decide_each = [&] {
+    return std::any_of(values.begin(), values.end(),
+                       [&](std::int64_t v) { return sizes.Decide(ExprKind::kEq, d, Dim(v)); });
+  };
+  if (std::find(values.begin(), values.end(), sizes.HintOf(d)) == values.end()) return decide_each();
+  Integers possible;
+  for (const std::int64_t v : values) {
+    const std::optional<bool> known = sizes.Algebra().Decide(ExprKind::kEq, d, Dim(v));
+    if (known.value_or(false)) return true;
+    if (!known) possible.push_back(v);
+  }
+  if (possible.size() == 1) return sizes.Decide(ExprKind::kEq, d, Dim(possible[0]));
+  ir::ExprTable& table = sizes.Table();
+  Dim any = table.Make(ExprKind::kEq, d, Dim(possible[0]));
+  for (std::size_t i = 1; i < possible.size(); ++i) {
+    any = table.Make(ExprKind::kOr, any, table.Make(ExprKind::kEq, d, Dim(possible[i])));
+  }
+  return sizes.Decide(ExprKind::kNe, any, Dim(0));
+}
+
+std::optional<bool> SymbolicKeys::Compare(BorrowedRef number, BorrowedRef elements) {
+  Integers plain;
+  bool all_plain = true;
+  const Py_ssize_t size = PyList_GET_SIZE(elements.get());
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* const element = PyList_GET_ITEM(elements.get(), i);
+    if (!PyLong_CheckExact(element)) {
+      if (!PyUnicode_CheckExact(element) && element != Py_None) return std::nullopt;
+      continue;
+    }
+    const std::optional<ir::Dim> d = tracer_.numbers().Find(element);
+    all_plain = all_plain && d && d->is_constant();
+    if (all_plain) plain.push_back(d->constant());
+  }
+  if (all_plain) return IsOneOf(number, plain);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* const element = PyList_GET_ITEM(elements.get(), i);
+    if (!PyLong_CheckExact(element)) continue;
+    const std::optional<bool> same = tracer_.numbers().Compare(Py_EQ, number, element);
+    if (!same) return std::nullopt;
+    if (*same) return true;
+  }
+  return false;
+}
+
+std::optional<Truth> SymbolicKeys::IsIn(ValueView number, ValueView container) {
+  if (!IsSymbolic(number)) return std::nullopt;
+  const Ref elements = ElementsOf(container);
+  if (!elements) return PyErr_Occurred() != nullptr ? std::optional(Truth::kError) : std::nullopt;
+  const std::optional<bool> found = Compare(number.object, elements);
+  if (!found) return std::nullopt;
+  return *found ? Truth::kTrue : Truth::kFalse;
+}
+
+Ref SymbolicKeys::PlainKey(ValueView dict, ValueView key, bool absent_too) {
+  if (!IsSymbolic(key) || !PyDict_Check(dict.object.get())) return Ref();
+  Tracked* t = objects_.Find(dict.object);
+  if (t == nullptr ? !PyDict_CheckExact(dict.object.get()) : t->kind != TrackedKind::kDict || t->mutated())
+    return Ref();
+  if (t != nullptr && !contents_.HasNative(*t, "__getitem__")) return Ref();
+  PyObject* const contents = t != nullptr ? t->original.get() : dict.object.get();
+  if (!IsSmall(contents)) return Ref();
+  const long at_hand = PyLong_AsLong(key.object);
+  Integers keys, alike;
+  PyObject *k = nullptr, *v = nullptr, *found = nullptr;
+  for (Py_ssize_t position = 0; PyDict_Next(contents, &position, &k, &v) != 0;) {
+    const std::optional<ir::Dim> d = PyLong_CheckExact(k) ? tracer_.numbers().Find(k) : std::nullopt;
+    if (!IsLeaf(v) || tracer_.numbers().IsSymbolic(v) || !d || !d->is_constant()) return Ref();
+    keys.push_back(d->constant());
+    if (keys.back() == at_hand) found = v;
+  }
+  if (found == nullptr && !absent_too) return Ref();
+  for (Py_ssize_t position = 0; found != nullptr && PyDict_Next(contents, &position, &k, &v) != 0;) {
+    if (AreAlike(v, found)) alike.push_back(PyLong_AsLong(k));
+  }
+  // A key alone among its like is pinned, and the other items need not be looked at.
+  if (found != nullptr && alike.size() < 2) return Ref();
+  if (t != nullptr && !arguments_.PrepareNative(dict)) return Ref();
+  (void)IsOneOf(key.object, found != nullptr ? alike : keys);
+  return Ref::Steal(PyLong_FromLong(at_hand));
+}
+
+}  // namespace framefuse

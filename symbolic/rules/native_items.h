@@ -1,0 +1,25 @@
+// native_items: the items of lists and dicts as their C storage has them, whatever their classes put in place of the
+// methods of their native bases.
+// Invariant: no method of a Python class runs here.
+#ifndef FRAMEFUSE_SYMBOLIC_RULES_NATIVE_ITEMS_H_
+#define FRAMEFUSE_SYMBOLIC_RULES_NATIVE_ITEMS_H_
+
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+// The items of a list or deque, as a new list.
+Ref NativeItems(BorrowedRef sequence);
+// The (key, value) pairs of a dict in its order, that of an OrderedDict its own, as a new list.
+Ref NativePairs(BorrowedRef dict);
+// A null value deletes the key. False: a Python error is set.
+bool SetNativeItem(BorrowedRef dict, BorrowedRef key, BorrowedRef value_or_null);
+// A dict or OrderedDict of the same items; of a list or deque a list.
+Ref PlainCopy(BorrowedRef container);
+
+// Without any item or attribute, and without a call of what its class defines to make one.
+Ref EmptyOfClass(PyTypeObject* type);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_RULES_NATIVE_ITEMS_H_

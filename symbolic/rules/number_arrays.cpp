@@ -1,0 +1,153 @@
+#include "symbolic/rules/number_arrays.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "guards/leaf/value.h"
+#include "symbolic/rules/numpy_scalars.h"
+
+namespace framefuse {
+namespace {
+
+constexpr Py_ssize_t kMostBytes = 1 << 16;
+
+struct Contents {
+  std::string format;
+  std::vector<Py_ssize_t> sizes;
+  std::string bytes;  // row by row
+  friend bool operator==(const Contents&, const Contents&) = default;
+};
+
+class Buffer {
+ public:
+  explicit Buffer(PyObject* object) : there_(PyObject_GetBuffer(object, &view_, PyBUF_RECORDS_RO) == 0) {
+    if (!there_) PyErr_Clear();
+  }
+  ~Buffer() {
+    if (there_) PyBuffer_Release(&view_);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  bool HoldsNumbers() const {
+    constexpr std::string_view kNumbers = "?bBhHiIlLqQefd";
+    return there_ && view_.format != nullptr && std::strlen(view_.format) == 1 &&
+           kNumbers.find(view_.format[0]) != std::string_view::npos && view_.len <= kMostBytes;
+  }
+  std::optional<Contents> Read() {
+    if (!HoldsNumbers()) return std::nullopt;
+    Contents contents{view_.format, {view_.shape, view_.shape + view_.ndim}, {}};
+    contents.bytes.resize(static_cast<std::size_t>(view_.len));
+    if (PyBuffer_ToContiguous(contents.bytes.data(), &view_, view_.len, 'C') != 0) {
+      PyErr_Clear();
+      return std::nullopt;
+    }
+    return contents;
+  }
+
+ private:
+  Py_buffer view_{};
+  bool there_;
+};
+
+class HeldContents final : public ValueFact {
+ public:
+  explicit HeldContents(Contents contents) : contents_(std::move(contents)) {}
+
+  bool Holds(absl::Span<PyObject* const> arrays) const noexcept override {
+    if (arrays[0] == nullptr || !IsArrayType(Py_TYPE(arrays[0]))) return false;
+    return Buffer(arrays[0]).Read() == contents_;
+  }
+  std::string Expression(absl::Span<const std::string> names) const override {
+    return absl::StrCat(names[0], " holds the ", contents_.bytes.size(), " bytes that it held");
+  }
+  std::string Failure(absl::Span<const std::string> names, absl::Span<PyObject* const>) const override {
+    return absl::StrCat(names[0], " holds other numbers");
+  }
+
+ private:
+  Contents contents_;
+};
+
+PyTypeObject* ArrayType() {
+  static PyObject* found = nullptr;
+  if (found != nullptr) return reinterpret_cast<PyTypeObject*>(found);
+  PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+  found = numpy != nullptr ? PyObject_GetAttrString(numpy, "ndarray") : nullptr;
+  if (found == nullptr) PyErr_Clear();
+  return reinterpret_cast<PyTypeObject*>(found);
+}
+
+}  // namespace
+
+bool IsArrayType(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 || std::strcmp(type->tp_name, "numpy.ndarray") != 0) return false;
+  return type == ArrayType();
+}
+
+bool IsNumberArray(BorrowedRef object) { return IsArray(object) && Buffer(object.get()).HoldsNumbers(); }
+
+bool IsForNumpy(BorrowedRef object) {
+  PyObject* o = object;
+  if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+    bool all = true;
+    for (Py_ssize_t i = 0; all && i < PySequence_Fast_GET_SIZE(o); ++i)
+      all = IsForNumpy(PySequence_Fast_GET_ITEM(o, i));
+    return all;
+  }
+  return PyUnicode_CheckExact(o) || IsNumberForNumpy(object) || IsNumberArray(object);
+}
+
+bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
+  for (std::size_t i = 0; i < named; ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i)), "out") == 0) {
+      return true;
+    }
+  }
+  // A universal function says how many it reads; of the others none has a place for its result before the third.
+  std::size_t read = 2;
+  if (const Ref inputs = Ref::Steal(PyObject_GetAttrString(function, "nin")); inputs && PyLong_Check(inputs.get())) {
+    read = PyLong_AsSize_t(inputs);
+  }
+  PyErr_Clear();
+  for (std::size_t i = read; i < args.size() - named; ++i) {
+    if (IsArray(args[i].object)) return true;
+  }
+  return false;
+}
+
+bool IsWritten(BorrowedRef fake) {
+  const at::Tensor& t = THPVariable_Unpack(fake.get());
+  return !t.is_inference() && t._version() > 0;
+}
+
+void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards) {
+  std::optional<Contents> contents = Buffer(array.get()).Read();
+  if (!contents) return;
+  guards.AddValue({{source}, std::make_shared<HeldContents>(*std::move(contents))}, UserLocation{});
+}
+
+bool IsReadAttribute(std::string_view name) {
+  return name == "shape" || name == "ndim" || name == "size" || name == "dtype" || name == "itemsize" ||
+         name == "nbytes" || name == "T";
+}
+
+bool IsReadMethod(std::string_view name) {
+  static const auto* names = new absl::flat_hash_set<std::string_view>{
+      "all",    "any",      "argmax", "argmin",    "argsort", "astype",       "clip",       "copy", "cumprod",
+      "cumsum", "diagonal", "dot",    "flatten",   "item",    "max",          "mean",       "min",  "nonzero",
+      "prod",   "ravel",    "repeat", "reshape",   "round",   "searchsorted", "squeeze",    "std",  "sum",
+      "take",   "tolist",   "trace",  "transpose", "var",     "__len__",      "__getitem__"};
+  return names->contains(name);
+}
+
+}  // namespace framefuse
