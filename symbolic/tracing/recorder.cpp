@@ -13,6 +13,7 @@
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/input_sizes.h"
+#include "symbolic/tracing/python_operands.h"
 #include "symbolic/tracing/warning_watch.h"
 
 namespace framefuse::tracing {
@@ -26,6 +27,7 @@ void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit
   if (recorder == nullptr) {
     ThrowBreak(BreakKind::kStaleTensor, handle.operator_name().name, "a traced tensor was used outside its capture");
   }
+  if (HandOnToPython(handle, stack)) return;
   if (const std::optional<std::string> warning = TakeWarningOfCaller()) {
     recorder->Break(BreakKind::kWarning, TraitsOf(handle), *warning);
   }
