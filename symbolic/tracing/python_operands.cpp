@@ -22,10 +22,12 @@ bool HasDispatch(const c10::IValue& value) {
   return std::any_of(items.begin(), items.end(), [](const c10::IValue& v) { return HasDispatch(v); });
 }
 
-// What torch's own fallback excludes, but for Fake, with which the operators on local tensors are recorded.
+// What torch's own fallback excludes, but for Fake, with which the operators on local tensors are recorded. By XOR, so
+// that no bits of backends are left: a guard would not take those away again.
 DispatchKeySet AbovePython() {
-  return DispatchKeySet(DispatchKeySet::FULL) - DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python) -
-         DispatchKeySet({DispatchKey::Python, DispatchKey::Fake});
+  const DispatchKeySet others = DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python) |
+                                DispatchKeySet({DispatchKey::Python, DispatchKey::Fake});
+  return DispatchKeySet(DispatchKeySet::FULL) ^ others;
 }
 
 }  // namespace
