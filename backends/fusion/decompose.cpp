@@ -337,7 +337,7 @@ const Rules& AllRules() {
   static const auto* const rules = [] {
     auto* made = new Rules{};
     for (absl::Span<const DecompositionRow> rows :
-         {absl::MakeConstSpan(kRows), NormRows(), BatchNormRows(), LossRows(), PointwiseRows()}) {
+         {absl::MakeConstSpan(kRows), NormRows(), BatchNormRows(), PoolingRows(), LossRows(), PointwiseRows()}) {
       for (const auto& [name, rule] : rows) (*made)[static_cast<std::size_t>(name)] = rule;
     }
     return made;
@@ -399,6 +399,7 @@ bool DecomposeWhere(Graph& graph, F wanted) {
 }  // namespace
 
 absl::StatusOr<bool> Decompose(Graph& graph) {
+  DropUnusedIndices(graph);
   return DecomposeWhere(graph, [](const Node&) { return true; });
 }
 

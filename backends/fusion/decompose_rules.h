@@ -45,6 +45,9 @@ Moments MomentsOf(NodeWriter& w, ir::ValueId x, const Dims& dims, std::optional<
 // A row an operator. Layer, group and batch norm, forward and backward.
 absl::Span<const DecompositionRow> NormRows();
 absl::Span<const DecompositionRow> BatchNormRows();
+absl::Span<const DecompositionRow> PoolingRows();
+// A largest one's index that nobody uses is no result any more: what has indices stays ATen's.
+void DropUnusedIndices(ir::Graph& g);
 // Losses, forward and backward.
 absl::Span<const DecompositionRow> LossRows();
 // Activations and arithmetic that are formulas of other pointwise operators.

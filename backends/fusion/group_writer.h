@@ -125,7 +125,7 @@ class GroupWriter {
 
   // What finds no room is read as it lies.
   bool HasRoomToTurn(kernel_ir::DType type) {
-    constexpr std::int64_t kElements = 64 * 66;
+    constexpr std::int64_t kElements = 256 * 18;
     const std::int64_t with_it = known_.turned_bytes + kElements * kernel_ir::ElementSize(type);
     if (splits_.turned_bytes > 0 && with_it > splits_.turned_bytes) return false;
     known_.turned_bytes = with_it;

@@ -53,13 +53,15 @@ class Lowering : private ReductionWriter {
     return absl::OkStatus();
   }
 
-  // Some operand runs along the last dimension but one, and both are long.
+  // Some operand runs along the last dimension but one, and both are long enough.
   bool IsTransposed() const {
     const std::vector<Axis>& axes = it_.inner;
     if (axes.size() < 2) return false;
     if (absl::c_any_of(group_.nodes, [this](NodeIndex n) { return GatherOf(g_, node(n)).has_value(); })) return false;
     const Axis &row = axes[axes.size() - 2], &column = axes.back();
-    if (g_.exprs.Hint(row.extent) < 16 || g_.exprs.Hint(column.extent) < 16) return false;
+    constexpr std::int64_t kLong = 16, kBesideShort = 64;
+    const auto [shorter, longer] = std::minmax({g_.exprs.Hint(row.extent), g_.exprs.Hint(column.extent)});
+    if (shorter < splits_.least_turned || longer < (shorter < kLong ? kBesideShort : kLong)) return false;
     bool any = false;
     for (std::size_t o = 0; o < it_.operands.size(); ++o) {
       const bool across = row.strides[o] == Dim(1) && InnerOf(column.strides[o]) == Inner::kStrided;

@@ -64,10 +64,11 @@ struct SplitRules {
                least_chunk = 16384;                                     // row reductions; chunk: points of a part
   std::int64_t most_columns = 1024, rows_apart = 256, most_parts = 16;  // column reductions
   std::int64_t wanted_columns = 0;  // columns times parts that are enough; 0: no limit
-  std::int64_t turned_bytes = 0;    // of tiles of 64 rows of 66 elements; 0: no limit
+  std::int64_t turned_bytes = 0;    // of tiles of 256 rows of 18 elements; 0: no limit
+  std::int64_t least_turned = 16;   // points of a tile's shorter side
 };
 inline constexpr SplitRules kCpuSplits;
-inline constexpr SplitRules kCudaSplits = {264, 16384, 8192, 1024, 262144, 32, 512, 131072, 48 << 10};
+inline constexpr SplitRules kCudaSplits = {264, 16384, 8192, 1024, 262144, 32, 512, 131072, 48 << 10, 4};
 
 // `needed`: for each value whether a node outside the group or the graph's outputs use it.
 // Unimplemented where the group has no kernel form (it then runs as ATen operators).

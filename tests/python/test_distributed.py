@@ -5,6 +5,7 @@ import multiprocessing
 import distributed_programs as programs
 import pytest
 import sharded_programs as sharded
+import torch
 import torch.distributed as dist
 
 pytestmark = [
@@ -12,7 +13,7 @@ pytestmark = [
     pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs gloo"),
 ]
 
-SECONDS = 60  # of one task; then its processes are killed
+SECONDS = 120  # of one task; then its processes are killed
 CLOSE = 2e-6
 
 
@@ -147,6 +148,9 @@ def test_dtensors_in_one_graph(ranks, name, with_gradient):
 
 @pytest.mark.parametrize("name", ["by_rows", "gathered", "mixed", "facts", "weights_by_themselves"])
 def test_dtensors_in_inference_mode(ranks, name):
+    rules = sharded.DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
+    if name == "weights_by_themselves" and torch.ops.aten.detach_.default not in rules:
+        pytest.skip("eager has no rule for it in this torch")
     for wrong, said in ranks.run("with_dtensors", "compared", name, False, inference=True):
         assert not wrong, wrong
         assert said == {"graphs": 1, "graph_breaks": 0, "bugs": 0}

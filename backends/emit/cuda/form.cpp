@@ -211,8 +211,8 @@ Units Count(const Kernel& k, const CudaForm& form, const LaunchShape& shape) {
       break;
     case Skeleton::kTransposed:
       u.units = shape.extents.back();
-      u.vectors = Up(shape.inner, kTile);
-      u.down = Up(u.units, kTile);
+      u.vectors = Up(shape.inner, form.tile_columns);
+      u.down = Up(u.units, form.tile_rows);
       u.blocks = u.vectors * u.down * Product(shape.extents, rank - 1);
       break;
     case Skeleton::kPointwise:
@@ -232,6 +232,21 @@ bool StridesAreShort(const LaunchShape& shape) {
     const auto fits = [](std::int64_t s) { return s >= 0 && s < (1ll << 32); };
     return fits(b.segment) && std::all_of(b.outer.begin(), b.outer.end(), fits);
   });
+}
+
+// A filter of 3 by 3 has nine points a channel: of a square tile most threads would have nothing.
+void ChooseTile(const LaunchShape& shape, CudaForm* form) {
+  constexpr int kFew = 16, kMany = 256;
+  // Each thread has a vector of the tile.
+  const auto beside = [&](std::int64_t points) {
+    const auto wanted = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(points)));
+    return static_cast<int>(std::clamp<std::int64_t>(wanted, std::max(kTile, kFew * form->vector), kMany));
+  };
+  if (shape.extents.back() <= kFew) {
+    form->tile_rows = kFew, form->tile_columns = beside(shape.inner);
+  } else if (shape.inner <= kFew) {
+    form->tile_columns = kFew, form->tile_rows = beside(shape.extents.back());
+  }
 }
 
 }  // namespace
@@ -256,6 +271,7 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int p
           constant && shape.extents.back() % RowsTogether(form) == 0 && shape.split_total % RowsTogether(form) == 0;
       break;
     case Skeleton::kTransposed:
+      ChooseTile(shape, &form);
       form.full = form.exact && shape.extents.back() % form.vector == 0;
       break;
     case Skeleton::kPointwise:

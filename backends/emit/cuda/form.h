@@ -15,6 +15,8 @@
 
 namespace framefuse::emit {
 
+inline constexpr int kTile = 64;  // rows and columns of a transposed kernel's block, where it has many of both
+
 struct CudaForm {
   int rank = 0;         // outer dimensions, batch dimensions counted
   int vector = 1;       // neighbouring points of a thread
@@ -28,6 +30,8 @@ struct CudaForm {
   bool again = false;   // row kernels with chunks: what scratch rows would hold is computed in each loop
   int tensors = 1;      // how many equal kernels one launch runs, each its own row of the grid
   bool alike = false;   // of tensors of one shape, whose sizes they share; else they are flat, each of its own size
+  // Transposed: what a block takes. Where one side has few points, the other has more.
+  int tile_rows = kTile, tile_columns = kTile;
   bool narrow = false;  // the units of the grid fit 28 bits, and strides of rows and segments in bytes 32
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
   // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise, column: so
@@ -37,8 +41,6 @@ struct CudaForm {
   bool split = false;  // the last part is shorter (LaunchShape::split_total)
   auto operator<=>(const CudaForm&) const = default;
 };
-
-inline constexpr int kTile = 64;  // rows and columns of a transposed kernel's block
 
 // Multiprocessors of an H100 or H200, for which the choices were measured.
 inline constexpr int kUsualProcessors = 132;

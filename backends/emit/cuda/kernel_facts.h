@@ -39,7 +39,8 @@ class KernelFacts {
   bool IsTile(int b) const { return buffer(b).inner == Inner::kTransposed && k_.skeleton == Skeleton::kTransposed; }
   // Tiles of halves are kept as pairs of columns, and read by whole vectors.
   bool IsPaired(int b) const {
-    return IsTile(b) && kernel_ir::ElementSize(buffer(b).dtype) == 2 && f_.vector == 8 && kTile == 64;
+    return IsTile(b) && kernel_ir::ElementSize(buffer(b).dtype) == 2 && f_.vector == 8 && f_.tile_rows == kTile &&
+           f_.tile_columns == kTile;
   }
   // Whether scratch rows are registers; else each loop computes again what they would hold.
   bool KeepsScratch() const { return f_.chunks > 0 && !f_.again; }

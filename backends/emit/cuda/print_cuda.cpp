@@ -376,20 +376,20 @@ class Printer : private BodyPrinter {
   void Transposed() {
     const int last = f_.rank - 1;
     Line(StrCat("const Index tile = divide((Index)blockIdx.x, ", S(CudaSizes::kVectorsDiv), ");"));
-    Line(StrCat("const i64 left = (i64)((Index)blockIdx.x - tile * (Index)", S(CudaSizes::kVectors), ") * ", kTile,
-                ";"));
+    Line(StrCat("const i64 left = (i64)((Index)blockIdx.x - tile * (Index)", S(CudaSizes::kVectors), ") * ",
+                f_.tile_columns, ";"));
     if (last > 0) {
       Line(StrCat("const i64 batch = tile / (Index)", S(CudaSizes::kDown), ", top = ((i64)tile - batch * ",
-                  S(CudaSizes::kDown), ") * ", kTile, ";"));
+                  S(CudaSizes::kDown), ") * ", f_.tile_rows, ";"));
     } else {
-      Line(StrCat("const i64 top = (i64)tile * ", kTile, ";"));
+      Line(StrCat("const i64 top = (i64)tile * ", f_.tile_rows, ";"));
     }
     Batches("(Index)batch", last);
     Line(StrCat("const i64 rows = ", S(CudaSizes::kUnits), ", inner = ", S(CudaSizes::kInner), ";"));
     const Block& block = k_.blocks.front();
     const Body body{ElementsOf(block), "[u]"};
     // The other buffers are read beside the tiles, not after them.
-    const int parts = kTile * kTile / f_.vector / f_.threads;
+    const int parts = f_.tile_rows * f_.tile_columns / f_.vector / f_.threads;
     if (parts <= 4 && !VectorReads(body.values).empty()) {
       for (int b : VectorReads(body.values)) {
         Line(StrCat(VectorType(b), " x", b, "[", parts, "];"));
@@ -418,7 +418,7 @@ class Printer : private BodyPrinter {
 
   // A thread's vectors of the tile: u, with its row and column.
   void OpenTilePart(int parts, int last) {
-    const int across = kTile / f_.vector;
+    const int across = f_.tile_columns / f_.vector;
     if (parts <= 4) Line("#pragma unroll");
     Open(StrCat("for (int u = 0; u < ", parts, "; ++u)"));
     Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = ", Over("j", across),
@@ -431,11 +431,12 @@ class Printer : private BodyPrinter {
 
   void TurnTile(int b) {
     if (IsPaired(b)) return TurnPairs(b);
-    const int down = kTile / f_.vector, pad = ElementSize(buffer(b).dtype) <= 2 ? 2 : 1;
-    Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", kTile, "][", kTile + pad, "];"));
-    const int parts = kTile * down / f_.threads;
+    const int down = f_.tile_rows / f_.vector, pad = ElementSize(buffer(b).dtype) <= 2 ? 2 : 1;
+    Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", f_.tile_rows, "][", f_.tile_columns + pad,
+                "];"));
+    const int parts = f_.tile_columns * down / f_.threads;
     if (parts <= 4) Line("#pragma unroll");
-    Open(StrCat("for (int j = threadIdx.x; j < ", kTile * down, "; j += ", f_.threads, ")"));
+    Open(StrCat("for (int j = threadIdx.x; j < ", f_.tile_columns * down, "; j += ", f_.threads, ")"));
     Line(StrCat("const int tc = ", Over("j", down), ", tr = ", Rest("j", down), " * ", f_.vector, ";"));
     Open("if (left + tc < inner && top + tr < rows)");
     LoadDown(b, "x", "tc");

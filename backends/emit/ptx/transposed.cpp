@@ -20,7 +20,7 @@ void Printer::Transposed() {
   const int last = f_.rank - 1;
   const Operand block = SpecialIndex("ctaid.x"), tile = Divide(block, CudaSizes::kVectorsDiv);
   left_ = Index("sub", {block, Index("mul.lo", {tile, IndexSize(CudaSizes::kVectors)})});
-  left_ = Times(left_, kTile);
+  left_ = Times(left_, f_.tile_columns);
   top_ = tile;
   batch_ = base_;
   if (last > 0) {
@@ -28,11 +28,11 @@ void Printer::Transposed() {
     top_ = Index("sub", {tile, Index("mul.lo", {batch, down})});
     batch_ = Pointers(Coordinates(batch, last));
   }
-  top_ = Times(top_, kTile);
+  top_ = Times(top_, f_.tile_rows);
   rows_ = IndexSize(CudaSizes::kUnits);
   inner_ = IndexSize(CudaSizes::kInner);
   const Body body{ElementsOf(k_.blocks.front())};
-  const int vectors = kTile * kTile / f_.vector;
+  const int vectors = f_.tile_rows * f_.tile_columns / f_.vector;
   const std::set<int> reads = VectorReads(body.values);
   std::map<std::pair<int, int>, std::vector<Operand>> loaded;
   // The other buffers are read beside the tiles, not after them.
@@ -92,7 +92,7 @@ void Printer::Parts(int all, const std::function<void(const Operand& j, int u)>&
 
 // A thread's vector of the tile, if it is there.
 void Printer::TilePart(const Operand& j, const std::function<void()>& body) {
-  const int across = kTile / f_.vector;
+  const int across = f_.tile_columns / f_.vector;
   tile_row_ = M(Class::k32, "shr.u32", {j, Shift(across)});
   tile_column_ = M(Class::k32, "and.b32", {j, Immediate(across - 1)});
   if (f_.vector > 1) tile_column_ = M(Class::k32, "shl.b32", {tile_column_, Shift(f_.vector)});
@@ -119,17 +119,17 @@ Operand Printer::TileName(int b) const { return StrCat(name_, "_tile", b); }
 // Of a row of a tile, in bytes.
 int Printer::TilePitch(int b) const {
   const int size = ElementSize(buffer(b).dtype);
-  return IsPaired(b) ? kTile * size : (kTile + (size <= 2 ? 2 : 1)) * size;
+  return IsPaired(b) ? kTile * size : (f_.tile_columns + (size <= 2 ? 2 : 1)) * size;
 }
 
 void Printer::TurnTile(int b) {
-  t_.Shared(TileName(b), kTile * TilePitch(b));
+  t_.Shared(TileName(b), f_.tile_rows * TilePitch(b));
   if (IsPaired(b)) return Parts(kTile * kTile / 16, [&](const Operand& j, int) { TurnPairs(b, j); });
-  Parts(kTile * kTile / f_.vector, [&](const Operand& j, int) { TurnColumn(b, j); });
+  Parts(f_.tile_rows * f_.tile_columns / f_.vector, [&](const Operand& j, int) { TurnColumn(b, j); });
 }
 
 void Printer::TurnColumn(int b, const Operand& j) {
-  const int down = kTile / f_.vector, size = ElementSize(buffer(b).dtype);
+  const int down = f_.tile_rows / f_.vector, size = ElementSize(buffer(b).dtype);
   const Operand column = M(Class::k32, "shr.u32", {j, Shift(down)});
   Operand row = M(Class::k32, "and.b32", {j, Immediate(down - 1)});
   if (f_.vector > 1) row = M(Class::k32, "shl.b32", {row, Shift(f_.vector)});
