@@ -162,6 +162,17 @@ ValueId Builder::LoadAt(int buffer, ValueId index) {
   return Emit(Op::kLoadAt, ComputeType(kernel_.buffers[static_cast<std::size_t>(buffer)].dtype), {index}, buffer);
 }
 
+bool Builder::IsRounded(DType dtype, ValueId value) const {
+  const Inst& inst = kernel_[value];
+  if (inst.op == Op::kWrap) return inst.imm == static_cast<std::uint64_t>(dtype);
+  if (inst.op == Op::kConst) return inst.imm == 0;
+  if (inst.op == Op::kMax || inst.op == Op::kMin) {
+    return IsRounded(dtype, inst.args[0]) && IsRounded(dtype, inst.args[1]);
+  }
+  return (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kLoadFrom) &&
+         kernel_.buffers[static_cast<std::size_t>(inst.slot)].dtype == dtype;
+}
+
 ValueId Builder::LoadFrom(int buffer, ValueId elements) {
   return Emit(Op::kLoadFrom, ComputeType(kernel_.buffers[static_cast<std::size_t>(buffer)].dtype), {elements}, buffer);
 }

@@ -130,13 +130,8 @@ class Builder {
   ValueId Select(ValueId condition, ValueId a, ValueId b);
   ValueId Cast(Type to, ValueId value);  // no instruction if the type is equal; a constant for a constant
   Type TypeOf(ValueId value) const { return kernel_[value].type; }
-  // A buffer of this type can hold the value unchanged: it came from one, or was rounded to the type.
-  bool IsRounded(DType dtype, ValueId value) const {
-    const Inst& inst = kernel_[value];
-    if (inst.op == Op::kWrap) return inst.imm == static_cast<std::uint64_t>(dtype);
-    return (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kLoadFrom) &&
-           kernel_.buffers[static_cast<std::size_t>(inst.slot)].dtype == dtype;
-  }
+  // A buffer of this type can hold the value unchanged: it came from one, was rounded to the type, or is one of such.
+  bool IsRounded(DType dtype, ValueId value) const;
 
  private:
   Kernel& kernel_;

@@ -361,8 +361,8 @@ TEST(MachineCode, Columns) {
 }
 
 constexpr std::pair<std::int64_t, std::int64_t> kTransposedSizes[] = {
-    {0, 5},   {5, 0},   {1, 1},   {3, 40},  {8, 8},   {15, 4},  {16, 16},  {17, 33}, {31, 9},
-    {33, 70}, {40, 17}, {48, 31}, {63, 64}, {79, 30}, {95, 18}, {130, 35}, {17, 300}};
+    {0, 5},   {5, 0},   {1, 1},   {3, 40},  {8, 8},    {15, 4},   {16, 16}, {17, 33}, {31, 9},  {33, 70}, {40, 17},
+    {48, 31}, {63, 64}, {79, 30}, {95, 18}, {130, 35}, {17, 300}, {9, 100}, {300, 9}, {12, 64}, {64, 12}};
 
 // A read along the columns, one along the rows, and one number a row.
 Kernel TransposedKernel(DType plain, DType turned, DType of_row,

@@ -57,6 +57,20 @@ class Dense(nn.Module):
         return F.avg_pool2d(self.last(x), 2)
 
 
+class Pooled(nn.Module):
+    """The largest of windows of several kinds, at the edges and beyond, of channels enough for kernels."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 3, padding=1)
+
+    def forward(self, x):
+        y = self.stem(x)
+        strided, near = F.max_pool2d(y, 3, 2, 1), F.max_pool2d(y.relu(), (3, 2), (2, 1), 1)
+        beyond, apart = F.max_pool2d(y, 2, 3, 0, ceil_mode=True), F.max_pool2d(y, 2, 1, 0, dilation=2)
+        return strided + 1, near, beyond * 2, apart, F.max_pool2d(y, 3, 1, 1) - y, F.max_pool2d_with_indices(y, 2)[1].float()
+
+
 class UNet(nn.Module):
     """Up and down, with a skip connection, a gate of one element a channel, and a mean over the image."""
 
@@ -113,7 +127,7 @@ class Products(nn.Module):
         return scores, F.log_softmax(scores, -1), (y.t() @ x).t(), x.t() @ y
 
 
-IMAGES = {"classifier": (Classifier, (2, 3, 16, 16)), "dense": (Dense, (2, 4, 8, 8)), "U-Net": (UNet, (3, 4, 12, 12)), "mixed": (Mixed, (2, 3, 9, 10))}
+IMAGES = {"classifier": (Classifier, (2, 3, 16, 16)), "dense": (Dense, (2, 4, 8, 8)), "U-Net": (UNet, (3, 4, 12, 12)), "mixed": (Mixed, (2, 3, 9, 10)), "pooled": (Pooled, (2, 3, 9, 11))}
 CASES = {**IMAGES, "products": (Products, (6, 11)), "softmaxes": (Softmaxes, (5, 7, 6))}
 
 

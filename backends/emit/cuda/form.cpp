@@ -236,16 +236,17 @@ bool StridesAreShort(const LaunchShape& shape) {
 
 // A filter of 3 by 3 has nine points a channel: of a square tile most threads would have nothing.
 void ChooseTile(const LaunchShape& shape, CudaForm* form) {
-  constexpr int kFew = 16, kMany = 256;
-  // Each thread has a vector of the tile.
+  constexpr std::int64_t kFew = 16, kMany = 256;
   const auto beside = [&](std::int64_t points) {
     const auto wanted = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(points)));
-    return static_cast<int>(std::clamp<std::int64_t>(wanted, std::max(kTile, kFew * form->vector), kMany));
+    return static_cast<int>(std::clamp(wanted, std::int64_t{kTile}, kMany));
   };
-  if (shape.extents.back() <= kFew) {
-    form->tile_rows = kFew, form->tile_columns = beside(shape.inner);
-  } else if (shape.inner <= kFew) {
-    form->tile_columns = kFew, form->tile_rows = beside(shape.extents.back());
+  const std::int64_t rows = shape.extents.back(), columns = shape.inner;
+  if (rows == 0 || columns == 0) return;
+  if (rows <= kFew) {
+    form->tile_rows = static_cast<int>(rows), form->tile_columns = beside(columns);
+  } else if (columns <= kFew) {
+    form->tile_columns = static_cast<int>(columns), form->tile_rows = beside(rows);
   }
 }
 
@@ -271,7 +272,7 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int p
           constant && shape.extents.back() % RowsTogether(form) == 0 && shape.split_total % RowsTogether(form) == 0;
       break;
     case Skeleton::kTransposed:
-      ChooseTile(shape, &form);
+      if (form.exact) ChooseTile(shape, &form);
       form.full = form.exact && shape.extents.back() % form.vector == 0;
       break;
     case Skeleton::kPointwise:

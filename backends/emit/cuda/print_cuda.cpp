@@ -37,11 +37,15 @@ class Printer : private BodyPrinter {
   }
 
  private:
-  // x / n and x % n of what is not negative and powers of two: NVRTC, told to be quick, divides.
+  // x / n and x % n of what is not negative. Of powers of two NVRTC, told to be quick, divides.
   static std::string Over(const std::string& x, int n) {
-    return StrCat("(", x, " >> ", std::countr_zero(static_cast<unsigned>(n)), ")");
+    const auto by = static_cast<unsigned>(n);
+    return std::has_single_bit(by) ? StrCat("(", x, " >> ", std::countr_zero(by), ")") : StrCat("(", x, " / ", n, ")");
   }
-  static std::string Rest(const std::string& x, int n) { return StrCat("(", x, " & ", n - 1, ")"); }
+  static std::string Rest(const std::string& x, int n) {
+    return std::has_single_bit(static_cast<unsigned>(n)) ? StrCat("(", x, " & ", n - 1, ")")
+                                                         : StrCat("(", x, " % ", n, ")");
+  }
 
   // --- pointwise
 
@@ -389,7 +393,7 @@ class Printer : private BodyPrinter {
     const Block& block = k_.blocks.front();
     const Body body{ElementsOf(block), "[u]"};
     // The other buffers are read beside the tiles, not after them.
-    const int parts = f_.tile_rows * f_.tile_columns / f_.vector / f_.threads;
+    const int parts = PartsOf(f_.tile_rows * f_.tile_columns / f_.vector);
     if (parts <= 4 && !VectorReads(body.values).empty()) {
       for (int b : VectorReads(body.values)) {
         Line(StrCat(VectorType(b), " x", b, "[", parts, "];"));
@@ -424,24 +428,27 @@ class Printer : private BodyPrinter {
     Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = ", Over("j", across),
                 ", tc = ", Rest("j", across), " * ", f_.vector, ";"));
     Line("const i64 row = top + tr, i = left + tc;");
-    Open("if (row < rows && i < inner)");
+    Open(StrCat("if (row < rows && i < inner && tr < ", f_.tile_rows, ")"));
     LastRow("row", last);
     CountLanes("inner");
   }
 
   void TurnTile(int b) {
     if (IsPaired(b)) return TurnPairs(b);
-    const int down = f_.tile_rows / f_.vector, pad = ElementSize(buffer(b).dtype) <= 2 ? 2 : 1;
-    Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", f_.tile_rows, "][", f_.tile_columns + pad,
-                "];"));
-    const int parts = f_.tile_columns * down / f_.threads;
-    if (parts <= 4) Line("#pragma unroll");
+    const int together = TurnedTogether(), down = f_.tile_rows / together;
+    const int pitch = f_.tile_columns + (ElementSize(buffer(b).dtype) <= 2 ? 2 : 1);
+    Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", f_.tile_rows, "][", pitch, "];"));
+    if (PartsOf(f_.tile_columns * down) <= 4) Line("#pragma unroll");
     Open(StrCat("for (int j = threadIdx.x; j < ", f_.tile_columns * down, "; j += ", f_.threads, ")"));
-    Line(StrCat("const int tc = ", Over("j", down), ", tr = ", Rest("j", down), " * ", f_.vector, ";"));
+    Line(StrCat("const int tc = ", Over("j", down), ", tr = ", Rest("j", down), " * ", together, ";"));
     Open("if (left + tc < inner && top + tr < rows)");
-    LoadDown(b, "x", "tc");
-    Line("#pragma unroll");
-    Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));
+    if (together == f_.vector) {
+      LoadDown(b, "x", "tc");
+      Line("#pragma unroll");
+      Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));
+    } else {
+      Line(StrCat("t", b, "[tr][tc] = q", b, "[(top + tr) + (left + tc) * ", S(at_.InnerStride(b)), "];"));
+    }
     Close();
     Close();
   }

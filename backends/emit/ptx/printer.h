@@ -229,12 +229,13 @@ class Printer : private KernelFacts {
   void TurnTile(int b);
   void TurnColumn(int b, const Operand& j);
   void TurnPairs(int b, const Operand& j);
-  void CountDown(const Operand& from);
+  Operand Down(int b, const Operand& from, const Operand& i);
   void LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to);
   void LoadPairs();
   Operand TileElement(int b, int k);
   static constexpr int kFewWarps = 8;              // each thread combines what each of them has
   static constexpr int kParts = 4;                 // that are unrolled
+  static constexpr int kMostParts = 9;             // and where the last one is for some threads
   static constexpr std::size_t kLongText = 36;     // values of all lanes: what is longer is written for one round
   static constexpr std::size_t kMostTurned = 128;  // bytes of a thread that change places between rounds
 

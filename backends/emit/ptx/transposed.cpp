@@ -1,6 +1,8 @@
 // Transposed kernels: a block takes a tile; what lies across it is turned in shared memory, where columns of halves lie
 // two by two (see TurnPairs of emit/cuda/print_cuda.cpp for the order of their groups).
 #include <bit>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/emit/ptx/printer.h"
@@ -13,6 +15,15 @@ using kernel_ir::ElementSize;
 namespace {
 
 Operand Shift(int n) { return Immediate(std::countr_zero(static_cast<unsigned>(n))); }
+
+// The quotient and the rest.
+std::pair<Operand, Operand> Split(Text* t, const Operand& j, int by) {
+  if (std::has_single_bit(static_cast<unsigned>(by))) {
+    return {t->Make(Class::k32, "shr.u32", {j, Shift(by)}), t->Make(Class::k32, "and.b32", {j, Immediate(by - 1)})};
+  }
+  const Operand over = t->Make(Class::k32, "div.u32", {j, Immediate(by)});
+  return {over, t->Make(Class::k32, "sub.u32", {j, t->Make(Class::k32, "mul.lo.u32", {over, Immediate(by)})})};
+}
 
 }  // namespace
 
@@ -36,7 +47,8 @@ void Printer::Transposed() {
   const std::set<int> reads = VectorReads(body.values);
   std::map<std::pair<int, int>, std::vector<Operand>> loaded;
   // The other buffers are read beside the tiles, not after them.
-  if (vectors / f_.threads <= kParts && !reads.empty()) {
+  const int parts = PartsOf(vectors);
+  if (parts <= kParts && !reads.empty()) {
     Parts(vectors, [&](const Operand& j, int u) {
       for (int b : reads) loaded[{b, u}] = NewWords(buffer(b).dtype);
       TilePart(j, [&] {
@@ -56,8 +68,8 @@ void Printer::Transposed() {
       EmitBody({body.values, u});
     });
   };
-  const int parts = vectors / f_.threads;
-  parts > 1 && parts <= kParts ? PartsInRounds(parts, loaded, part) : Parts(vectors, part);
+  const bool rounds = vectors % f_.threads == 0 && parts > 1 && parts <= kParts;
+  rounds ? PartsInRounds(parts, loaded, part) : Parts(vectors, part);
 }
 
 // Written for the first of them: what the next one has read takes the place of what the first had.
@@ -80,21 +92,24 @@ void Printer::PartsInRounds(int parts, const std::map<std::pair<int, int>, std::
 
 void Printer::Parts(int all, const std::function<void(const Operand& j, int u)>& body) {
   const Operand tid = Special("tid.x", false);
-  const int parts = all / f_.threads;
-  if (parts > kParts) {
+  const int parts = PartsOf(all);
+  if (parts > kMostParts || (parts > kParts && all % f_.threads == 0)) {
     const Operand j = M(Class::k32, "mov.b32", {tid});
     return Loop(j, Immediate(all), Immediate(f_.threads), [&] { body(j, 0); });
   }
   for (int u = 0; u < parts; ++u) {
-    body(u == 0 ? tid : M(Class::k32, "add.u32", {tid, Immediate(std::int64_t{u} * f_.threads)}), u);
+    const Operand j = u == 0 ? tid : M(Class::k32, "add.u32", {tid, Immediate(std::int64_t{u} * f_.threads)});
+    const bool some = (u + 1) * f_.threads > all;
+    const std::string end = some ? t_.Label() : "";
+    if (some) t_.JumpUnless(M(Class::kPred, "setp.lt.u32", {j, Immediate(all)}), end);
+    body(j, u);
+    if (some) t_.Place(end);
   }
 }
 
 // A thread's vector of the tile, if it is there.
 void Printer::TilePart(const Operand& j, const std::function<void()>& body) {
-  const int across = f_.tile_columns / f_.vector;
-  tile_row_ = M(Class::k32, "shr.u32", {j, Shift(across)});
-  tile_column_ = M(Class::k32, "and.b32", {j, Immediate(across - 1)});
+  std::tie(tile_row_, tile_column_) = Split(&t_, j, f_.tile_columns / f_.vector);
   if (f_.vector > 1) tile_column_ = M(Class::k32, "shl.b32", {tile_column_, Shift(f_.vector)});
   const Operand row = Index("add", {top_, WideIndex(tile_row_)});
   first_ = Index("add", {left_, WideIndex(tile_column_)});
@@ -125,26 +140,33 @@ int Printer::TilePitch(int b) const {
 void Printer::TurnTile(int b) {
   t_.Shared(TileName(b), f_.tile_rows * TilePitch(b));
   if (IsPaired(b)) return Parts(kTile * kTile / 16, [&](const Operand& j, int) { TurnPairs(b, j); });
-  Parts(f_.tile_rows * f_.tile_columns / f_.vector, [&](const Operand& j, int) { TurnColumn(b, j); });
+  const int points = f_.tile_rows * f_.tile_columns;
+  Parts(points / TurnedTogether(), [&](const Operand& j, int) { TurnColumn(b, j); });
 }
 
+// A vector; or a point, where no vector divides the columns: neighbours go down one as long as it lasts.
 void Printer::TurnColumn(int b, const Operand& j) {
-  const int down = f_.tile_rows / f_.vector, size = ElementSize(buffer(b).dtype);
-  const Operand column = M(Class::k32, "shr.u32", {j, Shift(down)});
-  Operand row = M(Class::k32, "and.b32", {j, Immediate(down - 1)});
-  if (f_.vector > 1) row = M(Class::k32, "shl.b32", {row, Shift(f_.vector)});
+  const int together = TurnedTogether();
+  const DType dtype = buffer(b).dtype;
+  auto [column, row] = Split(&t_, j, f_.tile_rows / together);
+  if (together > 1) row = M(Class::k32, "shl.b32", {row, Shift(together)});
   const Operand i = Index("add", {left_, WideIndex(column)});
   const Operand from = Index("add", {top_, WideIndex(row)});
   const std::string end = Inside(from, i);
-  CountDown(from);
-  const std::vector<Operand> words = NewWords(buffer(b).dtype);
-  LoadDown(b, from, i, words);
+  std::vector<Operand> words = NewWords(dtype);
+  if (together == f_.vector) {
+    if (!f_.full) CountLanesTo(rows_, from);
+    LoadDown(b, from, i, words);
+  } else {
+    words = {
+        M(RawClass(BitsOf(dtype)), StrCat("ld.global", MemorySuffix(BitsOf(dtype))), {Memory(Down(b, from, i), 0)})};
+  }
   Operand to = M(Class::k32, "mov.u32", {TileName(b)});
   to = M(Class::k32, "mad.lo.u32", {row, Immediate(TilePitch(b)), to});
-  to = M(Class::k32, "mad.lo.u32", {column, Immediate(size), to});
-  for (int k = 0; k < f_.vector; ++k) {
-    t_.Do(StrCat("st.shared", MemorySuffix(BitsOf(buffer(b).dtype))),
-          {Memory(to, std::int64_t{k} * TilePitch(b)), RawOfWords(buffer(b).dtype, words, k)});
+  to = M(Class::k32, "mad.lo.u32", {column, Immediate(ElementSize(dtype)), to});
+  for (int k = 0; k < together; ++k) {
+    const Operand x = together == f_.vector ? RawOfWords(dtype, words, k) : words.front();
+    t_.Do(StrCat("st.shared", MemorySuffix(BitsOf(dtype))), {Memory(to, std::int64_t{k} * TilePitch(b)), x});
   }
   t_.Place(end);
 }
@@ -155,7 +177,7 @@ void Printer::TurnPairs(int b, const Operand& j) {
   const Operand i = Index("add", {left_, WideIndex(M(Class::k32, "shl.b32", {pair, "1"}))});
   const Operand from = Index("add", {top_, WideIndex(row)});
   const std::string end = Inside(from, i);
-  CountDown(from);
+  if (!f_.full) CountLanesTo(rows_, from);
   const std::vector<Operand> x = NewWords(buffer(b).dtype), y = NewWords(buffer(b).dtype);
   LoadDown(b, from, i, x);
   const Operand next = Index("add", {i, "1"});
@@ -178,16 +200,15 @@ void Printer::TurnPairs(int b, const Operand& j) {
   t_.Place(end);
 }
 
-// How much of a vector down a column is there.
-void Printer::CountDown(const Operand& from) {
-  if (!f_.full) CountLanesTo(rows_, from);
+Operand Printer::Down(int b, const Operand& from, const Operand& i) {
+  const Operand offset = M(Class::k64, "mad.lo.s64", {Wide(i), Size(at_.InnerStride(b)), Wide(from)});
+  return Past(batch_[static_cast<std::size_t>(b)], b, offset);
 }
 
 // A vector down a column.
 void Printer::LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to) {
   const DType dtype = buffer(b).dtype;
-  const Operand offset = M(Class::k64, "mad.lo.s64", {Wide(i), Size(at_.InnerStride(b)), Wide(from)});
-  const Operand base = Past(batch_[static_cast<std::size_t>(b)], b, offset);
+  const Operand base = Down(b, from, i);
   f_.full ? MoveWords(dtype, base, 0, to, "ld.global") : LoadPart(dtype, base, 0, to);
 }
 
