@@ -403,6 +403,7 @@ py::dict ExportedToPython(const ExportedGraph& exported) {
   result["guessed"] = exported.guessed;
   result["symbols"] = symbols;
   result["facts"] = exported.facts;
+  result["deferred"] = exported.deferred;
   result["compared"] = compared;
   result["refusals"] = exported.refusals;
   result["guards"] = exported.guards;

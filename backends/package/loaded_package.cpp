@@ -1,11 +1,16 @@
 #include "backends/package/loaded_package.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <algorithm>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -36,10 +41,15 @@ std::string Dims(const ir::ExprTable& exprs, const std::vector<ir::Dim>& dims) {
                       "]");
 }
 
-// A tensor that is only its elements: no view of their conjugates, no mode's, no layout of another library.
-bool IsPlain(const at::Tensor& t) {
-  return t.defined() && t.layout() == c10::kStrided && !t.is_conj() && !t.is_neg() && !t.is_quantized() &&
-         !t.is_nested() && !t.unsafeGetTensorImpl()->is_python_dispatch();
+// A tensor that is only its elements: no view of their conjugates, no wrapper of a transform's, no layout of its own.
+bool IsPlain(const at::Tensor& t, c10::DispatchKeySet plain) {
+  return t.defined() && t.layout() == c10::kStrided && (t.key_set().raw_repr() & ~plain.raw_repr()) == 0;
+}
+
+std::string RangeOf(const ir::Symbol& symbol) {
+  const bool bounded = symbol.max != ir::Symbol().max;
+  return absl::StrCat(bounded ? "from " : "at least ", symbol.min, bounded ? absl::StrCat(" to ", symbol.max) : "",
+                      symbol.divisor == 1 ? "" : absl::StrCat(" and a multiple of ", symbol.divisor));
 }
 
 std::vector<std::string_view> Lines(std::string_view text) {
@@ -63,6 +73,7 @@ absl::StatusOr<std::shared_ptr<const LoadedPackage>> LoadedPackage::Create(Packa
   std::shared_ptr<LoadedPackage> loaded(new LoadedPackage);
   loaded->package_ = std::move(package);
   try {
+    const c10::InferenceMode normal(false);
     FF_RETURN_IF_ERROR(loaded->ReadGraph());
     FF_RETURN_IF_ERROR(loaded->ReadSymbols());
     FF_RETURN_IF_ERROR(loaded->ReadFacts());
@@ -78,7 +89,10 @@ absl::StatusOr<std::shared_ptr<const LoadedPackage>> LoadedPackage::Load(const s
                                                                          std::string_view sha256) {
   FF_ASSIGN_OR_RETURN(Package package, ReadPackage(path, sha256));
   absl::StatusOr<std::shared_ptr<const LoadedPackage>> loaded = Create(std::move(package));
-  if (loaded.ok()) return loaded;
+  if (loaded.ok()) {
+    std::const_pointer_cast<LoadedPackage>(*loaded)->package_.weights.clear();  // the graph has its own
+    return loaded;
+  }
   return absl::OutOfRangeError(absl::StrCat(path, " is not loaded: ", MessageOf(loaded.status())));
 }
 
@@ -91,6 +105,10 @@ absl::Status LoadedPackage::ReadGraph() {
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
     const bool fits = i < argument_count_ || graph_.inputs[i].role == ir::InputRole::kParameter;
     if (!fits || graph_.inputs[i].mutated) return absl::InvalidArgumentError("its graph has inputs of another kind");
+  }
+  for (std::size_t i = 0; i < argument_count_; ++i) {
+    const c10::Device device = graph_.value(graph_.inputs[i].value).device;
+    keys_.push_back(at::empty({0}, at::TensorOptions().device(device)).key_set());
   }
   for (const ir::Output& output : graph_.outputs) result_count_ += output.role == ir::OutputRole::kUser;
   for (std::string_view line : Lines(package_.Text(package_texts::kGuessed))) {
@@ -128,20 +146,29 @@ absl::Status LoadedPackage::ReadSymbols() {
 }
 
 absl::Status LoadedPackage::ReadFacts() {
-  ir::LiteralParser::Names names;
-  for (const ir::Symbol& symbol : graph_.exprs.symbols()) {
-    names.symbols.emplace(symbol.name, conditions_.exprs.AddSymbol(symbol));
-  }
-  for (std::string_view line : Lines(package_.Text(package_texts::kFacts))) {
-    FF_ASSIGN_OR_RETURN(const ir::LexedLine lexed, ir::LexLine(line));
-    ir::LiteralParser parser(lexed.tokens, &conditions_, &names);
-    FF_ASSIGN_OR_RETURN(const ir::Dim fact, parser.Expression());
-    const bool is_condition =
-        parser.AtEnd() && fact.is_symbolic() && conditions_.exprs.TypeOf(fact) == ir::NumberType::kBool;
-    if (!is_condition) return BadText(package_texts::kFacts, line);
-    facts_.push_back(fact);
-  }
+  FF_ASSIGN_OR_RETURN(facts_, ReadConditions(package_texts::kFacts));
+  FF_ASSIGN_OR_RETURN(ir::DeferredFacts deferred, ReadConditions(package_texts::kDeferred));
+  if (!deferred.facts.empty()) graph_.deferred = std::make_shared<const ir::DeferredFacts>(std::move(deferred));
   return absl::OkStatus();
+}
+
+absl::StatusOr<ir::DeferredFacts> LoadedPackage::ReadConditions(const char* text) const {
+  ir::Graph table;
+  ir::LiteralParser::Names names;
+  ir::DeferredFacts conditions;
+  for (const ir::Symbol& symbol : graph_.exprs.symbols()) {
+    names.symbols.emplace(symbol.name, table.exprs.AddSymbol(symbol));
+  }
+  for (std::string_view line : Lines(package_.Text(text))) {
+    FF_ASSIGN_OR_RETURN(const ir::LexedLine lexed, ir::LexLine(line));
+    ir::LiteralParser parser(lexed.tokens, &table, &names);
+    FF_ASSIGN_OR_RETURN(const ir::Dim fact, parser.Expression());
+    const bool is_condition = parser.AtEnd() && fact.is_symbolic() && table.exprs.TypeOf(fact) == ir::NumberType::kBool;
+    if (!is_condition) return BadText(text, line);
+    conditions.facts.push_back(fact);
+  }
+  conditions.exprs = std::move(table.exprs);
+  return conditions;
 }
 
 // Each with the strides that the graph knows it by.
@@ -163,7 +190,7 @@ absl::Status LoadedPackage::TakeWeights() {
       }
       strides.push_back(value.strides[d].constant());
     }
-    if (value.device.is_cpu() && stored.strides() == at::IntArrayRef(strides)) {
+    if (stored.device() == value.device && stored.strides() == at::IntArrayRef(strides)) {
       weights_.push_back(stored);
       continue;
     }
@@ -187,9 +214,7 @@ absl::StatusOr<std::vector<at::Tensor>> LoadedPackage::Run(absl::Span<const at::
       return absl::OutOfRangeError(
           absl::StrCat("the package takes ", argument_count_, " tensors, ", arguments.size(), " were given"));
     }
-    if (c10::impl::TorchDispatchModeTLS::any_modes_set()) {
-      return absl::OutOfRangeError("a dispatch mode of torch's is active, which a package does not serve");
-    }
+    FF_RETURN_IF_ERROR(CheckProcess());
     FF_ASSIGN_OR_RETURN(std::vector<std::int64_t> symbols, SymbolsOf(arguments));
     std::vector<at::Tensor> inputs;
     inputs.reserve(graph_.inputs.size());
@@ -200,10 +225,25 @@ absl::StatusOr<std::vector<at::Tensor>> LoadedPackage::Run(absl::Span<const at::
     FF_RETURN_IF_ERROR(CheckFacts(symbols));
     inputs.insert(inputs.end(), weights_.begin(), weights_.end());
     const at::AutoGradMode no_grad(false);
-    return plan_->Run(inputs, absl::MakeSpan(symbols));
+    absl::StatusOr<std::vector<at::Tensor>> results = plan_->Run(inputs, absl::MakeSpan(symbols));
+    const std::optional<std::size_t> otherwise = DeferredFailureOf(results.status());
+    if (!otherwise) return results;
+    return absl::OutOfRangeError(absl::StrCat(
+        "the package serves values with ", graph_.deferred->exprs.Print(graph_.deferred->facts[*otherwise]), " only"));
   } catch (...) {
     return TorchErrorStatus(std::current_exception(), "a package");
   }
+}
+
+absl::Status LoadedPackage::CheckProcess() const {
+  if (c10::impl::TorchDispatchModeTLS::any_modes_set()) {
+    return absl::OutOfRangeError("a dispatch mode of torch's is active, which a package does not serve");
+  }
+  const std::string dtype = ir::PrintDtype(c10::get_default_dtype_as_scalartype());
+  const std::string_view expected = package_.Text(package_texts::kDefaultDtype);
+  if (expected.empty() || expected == dtype) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("torch's default dtype is ", dtype, ", and was ", std::string(expected),
+                                            " when the package was exported"));
 }
 
 absl::Status LoadedPackage::Wrong(std::size_t argument, const at::Tensor& given, std::string_view what) const {
@@ -214,15 +254,16 @@ absl::Status LoadedPackage::Wrong(std::size_t argument, const at::Tensor& given,
 // All but sizes and strides.
 absl::Status LoadedPackage::CheckKind(std::size_t argument, const at::Tensor& given) const {
   const ir::Value& value = graph_.value(graph_.inputs[argument].value);
-  if (!IsPlain(given)) {
-    return absl::OutOfRangeError(absl::StrCat(argument_name(argument), ": expected ", TypeOf(argument),
-                                              ", given a tensor that is not dense and plain"));
-  }
+  if (!given.defined()) return absl::OutOfRangeError(absl::StrCat(argument_name(argument), ": no tensor was given"));
   if (given.scalar_type() != value.dtype) {
     return Wrong(argument, given, absl::StrCat("it is not of ", ir::PrintDtype(value.dtype)));
   }
   if (given.device() != value.device) {
     return Wrong(argument, given, absl::StrCat("it is on ", given.device().str(), ", not on ", value.device.str()));
+  }
+  if (!IsPlain(given, keys_[argument])) {
+    return absl::OutOfRangeError(absl::StrCat(argument_name(argument), ": expected ", TypeOf(argument),
+                                              ", given a tensor that is not dense and plain"));
   }
   if (static_cast<std::size_t>(given.dim()) != value.rank()) {
     return Wrong(argument, given, absl::StrCat("it has ", given.dim(), " dimensions, not ", value.rank()));
@@ -243,10 +284,8 @@ absl::StatusOr<std::vector<std::int64_t>> LoadedPackage::SymbolsOf(absl::Span<co
     const at::Tensor& given = arguments[place.argument];
     const std::int64_t size = given.size(static_cast<std::int64_t>(place.dim));
     if (size < symbol.min || size > symbol.max || size % symbol.divisor != 0) {
-      return Wrong(
-          place.argument, given,
-          absl::StrCat("size ", place.dim, " is ", size, ", and ", symbol.name, " is from ", symbol.min, " to ",
-                       symbol.max, symbol.divisor == 1 ? "" : absl::StrCat(", a multiple of ", symbol.divisor)));
+      return Wrong(place.argument, given,
+                   absl::StrCat("size ", place.dim, " is ", size, ", and ", symbol.name, " is ", RangeOf(symbol)));
     }
     values.push_back(size);
   }
@@ -255,11 +294,11 @@ absl::StatusOr<std::vector<std::int64_t>> LoadedPackage::SymbolsOf(absl::Span<co
 
 absl::Status LoadedPackage::CheckFacts(absl::Span<const std::int64_t> symbols) const {
   std::vector<std::int64_t> values;
-  if (!conditions_.exprs.EvaluateAll(symbols, &values)) return absl::OutOfRangeError("the sizes are too large");
-  for (const ir::Dim fact : facts_) {
+  if (!facts_.exprs.EvaluateAll(symbols, &values)) return absl::OutOfRangeError("the sizes are too large");
+  for (const ir::Dim fact : facts_.facts) {
     if (values[static_cast<std::size_t>(fact.expr)] != 0) continue;
-    return absl::OutOfRangeError(absl::StrCat("the package serves sizes with ", conditions_.exprs.Print(fact),
-                                              " only; given: ", ValuesOf(symbols)));
+    return absl::OutOfRangeError(
+        absl::StrCat("the package serves sizes with ", facts_.exprs.Print(fact), " only; given: ", ValuesOf(symbols)));
   }
   return absl::OkStatus();
 }
@@ -323,12 +362,10 @@ std::string LoadedPackage::Signature() const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const ir::Symbol& symbol = graph_.exprs.symbols()[i];
     if (places_[i].argument == kNowhere) continue;
-    const bool bounded = symbol.max != ir::Symbol().max;
     absl::StrAppend(&text, "size ", symbol.name, ": size ", places_[i].dim, " of ", argument_name(places_[i].argument),
-                    bounded ? ", from " : ", at least ", symbol.min, bounded ? absl::StrCat(" to ", symbol.max) : "",
-                    "\n");
+                    ", ", RangeOf(symbol), "\n");
   }
-  for (const ir::Dim fact : facts_) absl::StrAppend(&text, "sizes with ", conditions_.exprs.Print(fact), "\n");
+  for (const ir::Dim fact : facts_.facts) absl::StrAppend(&text, "sizes with ", facts_.exprs.Print(fact), "\n");
   return text;
 }
 

@@ -21,15 +21,18 @@ namespace framefuse {
 
 // What the texts of a package are named.
 namespace package_texts {
-inline constexpr char kGraph[] = "graph";      // as ir::Print gives it; inputs: arguments, then weights
-inline constexpr char kSymbols[] = "symbols";  // a line each: name, argument, dimension
-inline constexpr char kFacts[] = "facts";      // a line each: what symbols must meet
-inline constexpr char kGuessed[] = "guessed";  // numbers of nodes (ir::Node::guessed)
+inline constexpr char kGraph[] = "graph";        // as ir::Print gives it; inputs: arguments, then weights
+inline constexpr char kSymbols[] = "symbols";    // a line each: name, argument, dimension
+inline constexpr char kFacts[] = "facts";        // a line each: what symbols must meet
+inline constexpr char kDeferred[] = "deferred";  // the same of symbols that the graph computes (ir::DeferredFacts)
+inline constexpr char kGuessed[] = "guessed";    // numbers of nodes (ir::Node::guessed)
+inline constexpr char kDefaultDtype[] = "default_dtype";  // torch's, by which operators without a dtype go
 }  // namespace package_texts
 
 class LoadedPackage {
  public:
-  // InvalidArgument: a text of the package is none that this framefuse knows.
+  // InvalidArgument: a text of the package is none that this framefuse knows. Weights that are where the graph has them
+  // are used as they are, and see what is written to them later.
   static absl::StatusOr<std::shared_ptr<const LoadedPackage>> Create(Package package);
   static absl::StatusOr<std::shared_ptr<const LoadedPackage>> Load(const std::string& path, std::string_view sha256);
 
@@ -51,8 +54,10 @@ class LoadedPackage {
   absl::Status ReadGraph();
   absl::Status ReadSymbols();
   absl::Status ReadFacts();
+  absl::StatusOr<ir::DeferredFacts> ReadConditions(const char* text) const;
   absl::Status TakeWeights();
   absl::Status Compile();
+  absl::Status CheckProcess() const;
 
   absl::Status Wrong(std::size_t argument, const at::Tensor& given, std::string_view what) const;
   absl::Status CheckKind(std::size_t argument, const at::Tensor& given) const;
@@ -64,11 +69,11 @@ class LoadedPackage {
   std::string ValuesOf(absl::Span<const std::int64_t> symbols) const;
 
   Package package_;
-  ir::Graph graph_;       // as its text says; the plan has a copy
-  ir::Graph conditions_;  // no nodes: the table of facts_
-  std::vector<ir::Dim> facts_;
-  std::vector<Place> places_;        // by symbol; of one that the graph computes none
-  std::vector<at::Tensor> weights_;  // by input, behind the arguments
+  ir::Graph graph_;                        // as its text says; the plan has a copy
+  ir::DeferredFacts facts_;                // what symbols of sizes must meet
+  std::vector<Place> places_;              // by symbol; of one that the graph computes none
+  std::vector<at::Tensor> weights_;        // by input, behind the arguments
+  std::vector<c10::DispatchKeySet> keys_;  // of an argument: those of a plain tensor there
   std::size_t argument_count_ = 0, result_count_ = 0;
   std::shared_ptr<Plan> plan_;
 };

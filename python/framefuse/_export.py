@@ -16,6 +16,7 @@ from framefuse import _C, _call_tree
 from framefuse._c_callables import CCallable, has_python_code
 from framefuse._errors import Unsupported
 from framefuse._package import LoadedPackage
+from framefuse._torch_backend import DTYPES
 
 Dynamic = bool | None | Mapping[str, int | Iterable[int]]
 _MARK = "_dynamo_dynamic_indices"  # torch's, which capture reads (mark_dynamic)
@@ -273,7 +274,9 @@ def _make(f, call, result, found):
         "graph": _C.arrange_export(found["text"], rows, returned),
         "symbols": "\n".join(symbols),
         "facts": "\n".join(found["facts"]),
+        "deferred": "\n".join(found["deferred"]),
         "guessed": "\n".join(map(str, found["guessed"])),
+        "default_dtype": DTYPES[torch.get_default_dtype()],
         "guards": found["guards"],
         "call": json.dumps({"parameters": call.rows, "result": tree}),
         "made_by": f"framefuse {__version__}, torch {torch.__version__}",

@@ -82,8 +82,6 @@ class Taker {
     if (entry_.end_state) Refuse("it leaves torch's settings (grad mode, autocast …) changed");
     if (entry_.end_exception != kNoRecipe) Refuse("it changes the exception that is being handled");
     if (!entry_.expects.outputs.empty()) Refuse("it raises an error that depends on the values of tensors");
-    if (!entry_.expects.deferred.empty())
-      Refuse("it relies on facts about sizes that follow from the values of tensors");
     if (!entry_.expects.warnings.empty()) Refuse("it says a warning");
     if (!entry_.sharded.empty()) Refuse("it takes a DTensor");
     const bool returns_sizes =
@@ -105,9 +103,10 @@ class Taker {
     std::size_t values = 0;
     for (const Guard& guard : capture_.reads().guards().guards()) {
       if (guard.kind == GuardKind::kValueOfTensors) ++values;
-      if (guard.kind != GuardKind::kSameAs && guard.kind != GuardKind::kDistinctFrom) continue;
+      const bool of_two = guard.kind == GuardKind::kSameAs || guard.kind == GuardKind::kDistinctFrom;
+      if (!of_two && guard.kind != GuardKind::kIdentity) continue;
       Ref one = TensorAt(guard.source);
-      Ref other = TensorAt(static_cast<SourceId>(guard.aux));
+      Ref other = of_two ? TensorAt(static_cast<SourceId>(guard.aux)) : Ref();
       if (one || other) out_.compared.emplace_back(std::move(one), std::move(other));
     }
     // One of them is about sizes (Symbols::Close).
@@ -134,7 +133,11 @@ class Taker {
   }
 
   void TakeGraph(const ir::Graph& recorded) {
-    if (recorded.deferred != nullptr) Refuse("it relies on facts about sizes that follow from the values of tensors");
+    if (recorded.deferred != nullptr) {
+      for (const ir::Dim fact : recorded.deferred->facts) {
+        out_.deferred.push_back(recorded.deferred->exprs.Print(fact));
+      }
+    }
     if (recorded.has_backward()) Refuse("it runs a backward pass");
     if (absl::c_any_of(recorded.nodes, &ir::SpeaksToOthers)) Refuse("it speaks to other processes");
     for (std::size_t i = 0; i < closed_.graph.inputs.size(); ++i) {

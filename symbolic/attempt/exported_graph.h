@@ -25,11 +25,13 @@ struct ExportedGraph {
   std::string text;
   std::vector<int> guessed;  // nodes (ir::Node::guessed)
   std::vector<Symbol> symbols;
-  std::vector<std::string> facts;             // what sizes must meet, as the graph's text has conditions
-  std::vector<std::pair<Ref, Ref>> compared;  // tensors that were found to be one object, or two
-  std::vector<std::string> refusals;          // sentences
-  std::string guards;                         // a readable Python function
-  std::vector<Ref> inputs, outputs;           // of the run behind the capture, in the graph's order
+  std::vector<std::string> facts;     // what sizes must meet, as the graph's text has conditions
+  std::vector<std::string> deferred;  // the same of sizes that the graph computes
+  // Tensors that were found to be one object, or two; one without another is or is not a certain object.
+  std::vector<std::pair<Ref, Ref>> compared;
+  std::vector<std::string> refusals;  // sentences
+  std::string guards;                 // a readable Python function
+  std::vector<Ref> inputs, outputs;   // of the run behind the capture, in the graph's order
   int runs = 0;
 
   // Before a backend gets the graph; the entry has its guards.

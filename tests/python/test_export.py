@@ -1,5 +1,6 @@
 """framefuse.export, package and load: equal to eager, the same in another process, clear errors for what does not fit."""
 
+import concurrent.futures
 import hashlib
 import inspect
 import json
@@ -11,6 +12,7 @@ import framefuse
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree
 
 MODELS = exported_models.models()
@@ -236,6 +238,71 @@ def test_random_numbers_are_those_of_the_generator(tmp_path):
     expected = f(torch.zeros(3))
     torch.manual_seed(3)
     assert torch.equal(loaded(torch.zeros(3)), expected)
+
+
+def test_sizes_that_follow_from_values(tmp_path):
+    loaded = saved(framefuse.export(lambda x: x[x > 0] * 2, dynamic=True)(torch.tensor([1.0, -2.0, 3.0])), tmp_path)
+    assert torch.equal(loaded(torch.tensor([1.0, 5.0, -1.0, 2.0])), torch.tensor([2.0, 10.0, 4.0]))
+    assert loaded(torch.tensor([-1.0, -2.0, -3.0])).shape == (0,)
+
+
+def test_what_values_must_meet_is_checked(tmp_path):
+    def f(x):
+        kept = x[x > 0]
+        return kept.view(2, -1) if kept.shape[0] > 3 else kept
+
+    loaded = saved(framefuse.export(f, dynamic=True)(torch.tensor([1.0, -2.0, 3.0, 4.0, 5.0])), tmp_path)
+    x = torch.tensor([1.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    assert torch.equal(loaded(x), f(x))
+    with pytest.raises(ValueError, match="the package serves values with .* only"):
+        loaded(torch.tensor([-1.0, 2.0, 3.0, 4.0]))
+    with pytest.raises(ValueError, match="the package serves values with .* only"):
+        loaded(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
+
+
+def test_branches_of_cond_are_both_in_it(tmp_path):
+    def f(x):
+        return framefuse.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x - 1, (x,))
+
+    loaded = saved(framefuse.export(f)(torch.ones(3)), tmp_path)
+    for x in (torch.ones(3), -torch.ones(3)):
+        assert close(loaded(x), f(x))
+
+
+def test_tensors_that_are_more_than_their_elements_are_refused(tmp_path):
+    loaded = saved(framefuse.export(lambda x: x + 1)(torch.ones(3)), tmp_path)
+    with pytest.raises(ValueError, match="x: expected .* given a tensor that is not dense and plain"):
+        torch.func.vmap(loaded)(torch.ones(2, 3))
+    with pytest.raises(ValueError, match="x: expected .* given a tensor that is not dense and plain"):
+        loaded(torch.ones(3)._neg_view())
+    with FakeTensorMode() as mode, pytest.raises((TypeError, ValueError), match="expected a tensor, given|dispatch mode"):
+        loaded(mode.from_tensor(torch.ones(3)))
+    x = torch.ones(3)
+    with FakeTensorMode(), pytest.raises(ValueError, match="a dispatch mode of torch's is active"):
+        loaded(x)
+    with pytest.raises(ValueError, match=r"x: expected f32\[3\], given f32\[3\] on meta: it is on meta, not on cpu"):
+        loaded(torch.ones(3, device="meta"))
+
+
+def test_the_default_dtype_is_that_of_the_export(tmp_path):
+    loaded = saved(framefuse.export(lambda x: x / 2)(torch.tensor([1, 2])), tmp_path)
+    assert loaded(torch.tensor([1, 4])).dtype == torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(ValueError, match="torch's default dtype is f64, and was f32 when the package was exported"):
+            loaded(torch.tensor([1, 2]))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_threads_share_a_package(tmp_path):
+    model, dynamic, example, _ = MODELS["symbolic batch"]
+    loaded = saved(framefuse.export(model, dynamic=dynamic)(*example), tmp_path)
+    calls = [(torch.randn(n, 8), torch.randn(n, 4)) for n in (2, 3, 4, 5)] * 10
+    alone = [loaded(*arguments) for arguments in calls]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda arguments: loaded(*arguments), calls))
+    assert all(map(close, alone, together))
 
 
 counter = 0
