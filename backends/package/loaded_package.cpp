@@ -79,7 +79,9 @@ absl::StatusOr<std::shared_ptr<const LoadedPackage>> LoadedPackage::Create(Packa
     FF_RETURN_IF_ERROR(loaded->ReadFacts());
     FF_RETURN_IF_ERROR(loaded->TakeWeights());
     FF_RETURN_IF_ERROR(loaded->Compile());
-  } catch (const std::exception& e) {  // torch's: no such device, no memory
+  } catch (const c10::Error& e) {  // no such device, no memory
+    return absl::InvalidArgumentError(e.what_without_backtrace());
+  } catch (const std::exception& e) {
     return absl::InvalidArgumentError(e.what());
   }
   return std::shared_ptr<const LoadedPackage>(std::move(loaded));
@@ -97,7 +99,12 @@ absl::StatusOr<std::shared_ptr<const LoadedPackage>> LoadedPackage::Load(const s
 }
 
 absl::Status LoadedPackage::ReadGraph() {
-  RegisterBuiltinBackends();  // whose operators the text names
+  try {
+    RegisterBuiltinBackends();  // whose operators the text names
+  } catch (const c10::Error&) {
+    return absl::FailedPreconditionError(
+        "another copy of framefuse is in this process; packages are loaded by that one");
+  }
   FF_ASSIGN_OR_RETURN(graph_, ir::Parse(package_.Text(package_texts::kGraph)));
   while (argument_count_ < graph_.inputs.size() && graph_.inputs[argument_count_].role == ir::InputRole::kArgument) {
     ++argument_count_;

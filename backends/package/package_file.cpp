@@ -43,15 +43,19 @@ std::string LengthBytes(std::uint64_t length) {
 // The bytes of a file in order; the digits of the checksum are left out of it.
 class Checksum {
  public:
+  explicit Checksum(bool of_file) : of_file_(of_file) {}
   void Add(std::string_view bytes) {
-    file_.Add(bytes);
+    AddDigits(bytes);
     rest_.Add(bytes);
   }
-  void AddDigits(std::string_view digits) { file_.Add(digits); }
+  void AddDigits(std::string_view digits) {
+    if (of_file_) file_.Add(digits);
+  }
   std::string OfFile() { return HexOf(file_.Finish()); }
   std::string OfRest() { return HexOf(rest_.Finish()); }
 
  private:
+  bool of_file_;
   Sha256 file_, rest_;
 };
 
@@ -146,7 +150,7 @@ absl::StatusOr<Package> ReadFrom(const Input& file, std::string_view sha256) {
   FF_RETURN_IF_ERROR(CheckBegin(json));
   const std::string_view whole = json;
   const std::string_view digits = whole.substr(kBegin.size(), kDigits);
-  Checksum checksum;
+  Checksum checksum(/*of_file=*/!sha256.empty());
   checksum.Add(size);
   checksum.Add(whole.substr(0, kBegin.size()));
   checksum.AddDigits(digits);

@@ -1,6 +1,7 @@
 """framefuse.export, package and load: equal to eager, the same in another process, clear errors for what does not fit."""
 
 import concurrent.futures
+import functools
 import hashlib
 import inspect
 import json
@@ -238,6 +239,41 @@ def test_random_numbers_are_those_of_the_generator(tmp_path):
     expected = f(torch.zeros(3))
     torch.manual_seed(3)
     assert torch.equal(loaded(torch.zeros(3)), expected)
+
+
+class Scaled:
+    def __init__(self):
+        self.weight = torch.randn(3)
+
+    def apply(self, x, by):
+        return x * self.weight * by
+
+
+def test_callables_of_all_kinds(tmp_path):
+    x, scaled, linear = torch.randn(2, 3), Scaled(), nn.Linear(3, 3)
+    for f, arguments in [
+        (scaled.apply, (x, 2)),
+        (functools.partial(scaled.apply, by=3), (x,)),
+        (framefuse.compile(linear), (x,)),
+        (framefuse.compile(lambda x: x.sin()), (x,)),
+        (torch.sin, (x,)),
+        (linear.forward, (x,)),
+    ]:
+        loaded = saved(framefuse.export(f)(*arguments), tmp_path)
+        with torch.no_grad():
+            assert close(loaded(*arguments), f(*arguments))
+
+
+def test_weights_are_the_models_until_they_are_written(tmp_path):
+    linear, x = nn.Linear(3, 2), torch.randn(4, 3)
+    exported = framefuse.export(linear)(x)
+    exported.package(tmp_path / "before.ffpkg")
+    before = exported(x)
+    with torch.no_grad():
+        linear.weight.mul_(2)
+        assert torch.equal(exported(x), linear(x))
+    assert torch.equal(framefuse.load(tmp_path / "before.ffpkg")(x), before)
+    assert close(saved(exported, tmp_path)(x), exported(x))
 
 
 def test_sizes_that_follow_from_values(tmp_path):

@@ -102,3 +102,16 @@ def test_the_runner_names_what_does_not_fit(program, tmp_path):
     path.write_bytes(data[:-200] + bytes([data[-200] ^ 1]) + data[-199:])
     assert "is not loaded: it is damaged" in complaint(path, [])
     assert "No such file" in complaint(tmp_path / "nothing", [])
+
+
+@needs_library
+def test_two_copies_of_framefuse_are_told_apart(tmp_path, fresh_python):
+    path = tmp_path / "model.ffpkg"
+    framefuse.export(lambda x: x.exp())(torch.randn(3)).package(path)
+    said = fresh_python(f"""
+import ctypes, framefuse
+library = ctypes.CDLL({str(BUILD / "runner" / "libframefuse_run.so")!r})
+library.framefuse_last_error.restype = ctypes.c_char_p
+print(library.framefuse_load({str(path).encode()!r}, None), library.framefuse_last_error().decode())
+""")
+    assert said.strip() == f"0 {path} is not loaded: another copy of framefuse is in this process; packages are loaded by that one"
