@@ -2,11 +2,13 @@
 
 import concurrent.futures
 import functools
+import gc
 import hashlib
 import inspect
 import json
 import re
 import struct
+import sys
 
 import exported_models
 import framefuse
@@ -274,6 +276,20 @@ def test_weights_are_the_models_until_they_are_written(tmp_path):
         assert torch.equal(exported(x), linear(x))
     assert torch.equal(framefuse.load(tmp_path / "before.ffpkg")(x), before)
     assert close(saved(exported, tmp_path)(x), exported(x))
+
+
+def test_exports_leave_nothing(tmp_path):
+    linear, x = nn.Linear(3, 2), torch.randn(4, 3)
+
+    def once():
+        assert saved(framefuse.export(linear, dynamic=True)(x), tmp_path)(x).shape == (4, 2)
+        with pytest.raises(framefuse.Unsupported):
+            framefuse.export(lambda y: y.add_(x))(torch.ones(4, 3))
+        gc.collect()
+        return sys.getrefcount(x), sys.getrefcount(linear.weight), framefuse.statistics()["live_fakes"]
+
+    once()
+    assert once() == once()
 
 
 def test_sizes_that_follow_from_values(tmp_path):
