@@ -258,7 +258,8 @@ def _make(f, call, result, found):
     def number(tensor, path):
         if id(tensor) not in outputs:
             if (place := call.place(tensor)) is None:
-                raise Unsupported(f"{path} is a tensor that the graph does not compute, and no argument")
+                place = len(rows)
+                rows.append((-1, [tensor.detach()], [], True, weights.name(tensor)))
             outputs[id(tensor)] = len(found["outputs"]) + len(returned)
             returned.append(place)
         return outputs[id(tensor)]

@@ -206,6 +206,16 @@ def test_arguments_that_come_back_or_are_not_read(tmp_path):
         loaded(x, y, torch.randn(4))
 
 
+def test_weights_that_come_back(tmp_path):
+    linear, unused = nn.Linear(3, 3), torch.randn(5)
+    x = torch.randn(2, 3)
+    f = lambda x: (linear(x), linear.weight, unused, linear.bias.view(1, 3), unused)  # noqa: E731
+    result = saved(framefuse.export(f)(x), tmp_path)(x)
+    with torch.no_grad():
+        assert close(result, f(x))
+    assert result[2] is result[4]
+
+
 def test_no_gradients_and_no_autocast(tmp_path):
     linear = nn.Linear(3, 3)
     loaded = saved(framefuse.export(linear)(torch.randn(2, 3)), tmp_path)
