@@ -75,6 +75,7 @@ absl::StatusOr<std::shared_ptr<const LoadedPackage>> LoadedPackage::Create(Packa
   try {
     const c10::InferenceMode normal(false);
     FF_RETURN_IF_ERROR(loaded->ReadGraph());
+    FF_RETURN_IF_ERROR(loaded->ReadResults());
     FF_RETURN_IF_ERROR(loaded->ReadSymbols());
     FF_RETURN_IF_ERROR(loaded->ReadFacts());
     FF_RETURN_IF_ERROR(loaded->TakeWeights());
@@ -117,15 +118,35 @@ absl::Status LoadedPackage::ReadGraph() {
     const c10::Device device = graph_.value(graph_.inputs[i].value).device;
     keys_.push_back(at::empty({0}, at::TensorOptions().device(device)).key_set());
   }
-  for (const ir::Output& output : graph_.outputs) result_count_ += output.role == ir::OutputRole::kUser;
-  for (std::string_view line : Lines(package_.Text(package_texts::kGuessed))) {
-    std::size_t node = 0;
-    if (!absl::SimpleAtoi(absl::string_view(line.data(), line.size()), &node) || node >= graph_.nodes.size()) {
-      return BadText(package_texts::kGuessed, line);
-    }
-    graph_.nodes[node].guessed = true;
-  }
+  FF_ASSIGN_OR_RETURN(const std::vector<std::size_t> guessed,
+                      ReadNumbers(package_texts::kGuessed, graph_.nodes.size()));
+  for (const std::size_t node : guessed) graph_.nodes[node].guessed = true;
   return absl::OkStatus();
+}
+
+absl::Status LoadedPackage::ReadResults() {
+  FF_ASSIGN_OR_RETURN(results_, ReadNumbers(package_texts::kResults, UserOutputs().size()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::size_t>> LoadedPackage::ReadNumbers(const char* text, std::size_t below) const {
+  std::vector<std::size_t> numbers;
+  for (std::string_view line : Lines(package_.Text(text))) {
+    std::size_t number = 0;
+    if (!absl::SimpleAtoi(absl::string_view(line.data(), line.size()), &number) || number >= below) {
+      return BadText(text, line);
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<const ir::Output*> LoadedPackage::UserOutputs() const {
+  std::vector<const ir::Output*> outputs;
+  for (const ir::Output& output : graph_.outputs) {
+    if (output.role == ir::OutputRole::kUser) outputs.push_back(&output);
+  }
+  return outputs;
 }
 
 absl::Status LoadedPackage::ReadSymbols() {
@@ -232,9 +253,14 @@ absl::StatusOr<std::vector<at::Tensor>> LoadedPackage::Run(absl::Span<const at::
     FF_RETURN_IF_ERROR(CheckFacts(symbols));
     inputs.insert(inputs.end(), weights_.begin(), weights_.end());
     const at::AutoGradMode no_grad(false);
-    absl::StatusOr<std::vector<at::Tensor>> results = plan_->Run(inputs, absl::MakeSpan(symbols));
-    const std::optional<std::size_t> otherwise = DeferredFailureOf(results.status());
-    if (!otherwise) return results;
+    absl::StatusOr<std::vector<at::Tensor>> made = plan_->Run(inputs, absl::MakeSpan(symbols));
+    const std::optional<std::size_t> otherwise = DeferredFailureOf(made.status());
+    if (!otherwise && !made.ok()) return made.status();
+    if (!otherwise) {
+      std::vector<at::Tensor> results;
+      for (const std::size_t output : results_) results.push_back((*made)[output]);
+      return results;
+    }
     return absl::OutOfRangeError(absl::StrCat(
         "the package serves values with ", graph_.deferred->exprs.Print(graph_.deferred->facts[*otherwise]), " only"));
   } catch (...) {
@@ -361,9 +387,9 @@ std::string LoadedPackage::Signature() const {
   for (std::size_t i = 0; i < argument_count_; ++i) {
     absl::StrAppend(&text, "argument ", argument_name(i), ": ", TypeOf(i), "\n");
   }
-  for (const ir::Output& output : graph_.outputs) {
-    if (output.role != ir::OutputRole::kUser) continue;
-    const ir::Value& value = graph_.value(output.value);
+  const std::vector<const ir::Output*> outputs = UserOutputs();
+  for (const std::size_t i : results_) {
+    const ir::Value& value = graph_.value(outputs[i]->value);
     absl::StrAppend(&text, "result: ", ir::PrintDtype(value.dtype), Dims(graph_.exprs, value.sizes), "\n");
   }
   for (std::size_t i = 0; i < places_.size(); ++i) {

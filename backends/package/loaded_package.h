@@ -26,6 +26,7 @@ inline constexpr char kSymbols[] = "symbols";    // a line each: name, argument,
 inline constexpr char kFacts[] = "facts";        // a line each: what symbols must meet
 inline constexpr char kDeferred[] = "deferred";  // the same of symbols that the graph computes (ir::DeferredFacts)
 inline constexpr char kGuessed[] = "guessed";    // numbers of nodes (ir::Node::guessed)
+inline constexpr char kResults[] = "results";    // which of the graph's user outputs they are, in the call's order
 inline constexpr char kDefaultDtype[] = "default_dtype";  // torch's, by which operators without a dtype go
 }  // namespace package_texts
 
@@ -41,7 +42,7 @@ class LoadedPackage {
 
   std::size_t argument_count() const { return argument_count_; }
   const std::string& argument_name(std::size_t i) const { return graph_.inputs[i].name; }
-  std::size_t result_count() const { return result_count_; }
+  std::size_t result_count() const { return results_.size(); }
   std::string Signature() const;  // a line for each argument and result, and what sizes must meet
   const Package& package() const { return package_; }
 
@@ -52,6 +53,9 @@ class LoadedPackage {
   };
   LoadedPackage() = default;
   absl::Status ReadGraph();
+  absl::Status ReadResults();
+  absl::StatusOr<std::vector<std::size_t>> ReadNumbers(const char* text, std::size_t below) const;
+  std::vector<const ir::Output*> UserOutputs() const;
   absl::Status ReadSymbols();
   absl::Status ReadFacts();
   absl::StatusOr<ir::DeferredFacts> ReadConditions(const char* text) const;
@@ -74,7 +78,8 @@ class LoadedPackage {
   std::vector<Place> places_;              // by symbol; of one that the graph computes none
   std::vector<at::Tensor> weights_;        // by input, behind the arguments
   std::vector<c10::DispatchKeySet> keys_;  // of an argument: those of a plain tensor there
-  std::size_t argument_count_ = 0, result_count_ = 0;
+  std::vector<std::size_t> results_;       // of the graph's user outputs
+  std::size_t argument_count_ = 0;
   std::shared_ptr<Plan> plan_;
 };
 

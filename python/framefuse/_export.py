@@ -254,6 +254,7 @@ def _make(f, call, result, found):
         if call.place(tensor) is None:
             rows.append((at, [], [], True, weights.name(tensor)))
     outputs = {id(tensor): i for i, tensor in reversed(list(enumerate(found["outputs"])))}
+    results: "list[int]" = []
 
     def number(tensor, path):
         if id(tensor) not in outputs:
@@ -262,7 +263,9 @@ def _make(f, call, result, found):
                 rows.append((-1, [tensor.detach()], [], True, weights.name(tensor)))
             outputs[id(tensor)] = len(found["outputs"]) + len(returned)
             returned.append(place)
-        return outputs[id(tensor)]
+        if outputs[id(tensor)] not in results:
+            results.append(outputs[id(tensor)])
+        return results.index(outputs[id(tensor)])
 
     try:
         tree = _call_tree.tree_of(result, "the result", number)
@@ -273,6 +276,7 @@ def _make(f, call, result, found):
 
     texts = {
         "graph": _C.arrange_export(found["text"], rows, returned),
+        "results": "\n".join(map(str, results)),
         "symbols": "\n".join(symbols),
         "facts": "\n".join(found["facts"]),
         "deferred": "\n".join(found["deferred"]),

@@ -123,6 +123,7 @@ TEST_F(PackageTest, TextsThatDoNotFitAreRefused) {
   EXPECT_NE(why(package_texts::kFacts, "s0 + 1"), "");
   EXPECT_NE(why(package_texts::kFacts, "s1 < 4"), "");
   EXPECT_NE(why(package_texts::kGuessed, "9"), "");
+  EXPECT_NE(why(package_texts::kResults, "1"), "");
   Package package = Small();
   package.weights.clear();
   EXPECT_EQ(MessageOf(LoadedPackage::Create(package).status()), "its weight bias does not fit");

@@ -20,8 +20,10 @@ inline constexpr char kGraph[] =
 
 inline Package Small() {
   Package package;
-  package.texts = {
-      {package_texts::kGraph, kGraph}, {package_texts::kSymbols, "s0 0 0"}, {package_texts::kFacts, "s0 < 9\n"}};
+  package.texts = {{package_texts::kGraph, kGraph},
+                   {package_texts::kSymbols, "s0 0 0"},
+                   {package_texts::kResults, "0"},
+                   {package_texts::kFacts, "s0 < 9\n"}};
   package.weights.emplace("bias", at::arange(3, at::kFloat));
   return package;
 }

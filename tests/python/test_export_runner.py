@@ -77,6 +77,21 @@ def test_the_runner_has_the_same_bits(name, program, tmp_path):
 
 
 @needs_library
+def test_results_come_in_the_order_of_the_call(program, tmp_path):
+    weight = torch.randn(3)
+
+    def f(x):
+        y = x * 2
+        return {"given": x, "sum": (x + weight).sum(), "weight": weight, "again": x, "twice": [y]}
+
+    x = torch.randn(3)
+    framefuse.export(f)(x).package(tmp_path / "model.ffpkg")
+    results, said = run(program, tmp_path / "model.ffpkg", (x,), tmp_path)
+    assert len(results) == 4 and all(map(torch.allclose, results, (x, (x + weight).sum(), weight, x * 2)))
+    assert said.count("result: ") == 4
+
+
+@needs_library
 @pytest.mark.compiles_nothing("a program is looked at")
 def test_the_runner_loads_no_python(program):
     """Neither libpython nor torch's libraries that need it."""
