@@ -15,7 +15,8 @@ FOLDERS = (
     "symbolic/calls", "symbolic/capture", "symbolic/reconstruct", "symbolic/executables", "symbolic/attempt",
     "symbolic/dispatch",
     "backends/graph", "backends/passes", "backends/runtime", "backends/autograd", "backends/kernel_ir", "backends/emit",
-    "backends/cpu_runtime", "backends/cuda_runtime", "backends/fusion", "backends/builtin", "python",
+    "backends/cpu_runtime", "backends/cuda_runtime", "backends/fusion", "backends/builtin", "backends/package", "python",
+    "runner",
 )
 # Folders that are parts of one library.
 SAME = (
@@ -82,10 +83,12 @@ MAY_INCLUDE = {
         "backends/cuda_runtime",
     },
     "backends/builtin": {"common", "backends/graph", "backends/runtime", "backends/autograd", "backends/fusion"},
+    "backends/package": {"common", "backends/graph", "backends/builtin"},
     "python": {
-        "common", "frame_eval", "symbolic/entry", "symbolic/calls", "symbolic/dispatch", "backends/graph",
-        "backends/runtime", "backends/cuda_runtime", "backends/builtin",
+        "common", "frame_eval", "symbolic/entry", "symbolic/calls", "symbolic/attempt", "symbolic/dispatch", "backends/graph",
+        "backends/runtime", "backends/cuda_runtime", "backends/builtin", "backends/package",
     },
+    "runner": {"common", "backends/package"},
 }
 # Folders of one library: which headers they may include of one another.
 PARTS = {

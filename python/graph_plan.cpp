@@ -11,16 +11,15 @@
 #include "common/status.h"
 
 namespace framefuse {
-namespace {
 
-bool TakeInputs(BorrowedRef list, std::vector<at::Tensor>* tensors) {
+bool TakeTensors(BorrowedRef list, std::vector<at::Tensor>* tensors) {
   const Py_ssize_t count = PyList_Size(list.get());
   if (count < 0) return false;
   tensors->reserve(static_cast<std::size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     const BorrowedRef item(PyList_GET_ITEM(list.get(), i));
     if (!THPVariable_Check(item.get())) {
-      PyErr_Format(PyExc_TypeError, "input %zd of a graph is not a tensor", i);
+      PyErr_Format(PyExc_TypeError, "tensor %zd of a list is none", i);
       return false;
     }
     tensors->push_back(THPVariable_Unpack(item.get()));
@@ -28,7 +27,7 @@ bool TakeInputs(BorrowedRef list, std::vector<at::Tensor>* tensors) {
   return true;
 }
 
-Ref ToList(const std::vector<at::Tensor>& tensors) {
+Ref ListOf(const std::vector<at::Tensor>& tensors) {
   Ref list = Ref::Steal(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
   for (std::size_t i = 0; list && i < tensors.size(); ++i) {
     Ref item = tensors[i].defined() ? Ref::Steal(THPVariable_Wrap(tensors[i])) : Ref::Create(Py_None);
@@ -37,6 +36,8 @@ Ref ToList(const std::vector<at::Tensor>& tensors) {
   }
   return list;
 }
+
+namespace {
 
 absl::StatusOr<std::vector<at::Tensor>> RunWithoutGil(const Plan& plan, const std::vector<at::Tensor>& inputs,
                                                       std::vector<std::int64_t>& symbols) {
@@ -61,11 +62,28 @@ absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, 
 Ref RunPlan(const Plan& plan, BorrowedRef inputs, std::vector<std::int64_t> symbols) {
   try {
     std::vector<at::Tensor> tensors;
-    if (!TakeInputs(inputs, &tensors)) return Ref();
+    if (!TakeTensors(inputs, &tensors)) return Ref();
     absl::StatusOr<std::vector<at::Tensor>> outputs = RunWithoutGil(plan, tensors, symbols);
-    if (outputs.ok()) return ToList(*outputs);
+    if (outputs.ok()) return ListOf(*outputs);
     if (std::exception_ptr exception = TorchErrorOf(outputs.status())) std::rethrow_exception(exception);
     PyErr_SetString(PyExc_RuntimeError, MessageOf(outputs.status()).c_str());
+  } catch (...) {
+    torch::translate_exception_to_python(std::current_exception());
+  }
+  return Ref();
+}
+
+Ref RunPackage(const LoadedPackage& package, BorrowedRef arguments) {
+  try {
+    std::vector<at::Tensor> tensors;
+    if (!TakeTensors(arguments, &tensors)) return Ref();
+    PyThreadState* state = PyEval_SaveThread();
+    absl::StatusOr<std::vector<at::Tensor>> results = package.Run(tensors);
+    PyEval_RestoreThread(state);
+    if (results.ok()) return ListOf(*results);
+    if (std::exception_ptr exception = TorchErrorOf(results.status())) std::rethrow_exception(exception);
+    PyObject* type = absl::IsOutOfRange(results.status()) ? PyExc_ValueError : PyExc_RuntimeError;
+    PyErr_SetString(type, MessageOf(results.status()).c_str());
   } catch (...) {
     torch::translate_exception_to_python(std::current_exception());
   }

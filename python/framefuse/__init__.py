@@ -23,7 +23,6 @@ from framefuse._control import (
     allow_in_graph,
     cond,
     disable,
-    export,
     graph_break,
     is_compiling,
     mark_dynamic,
@@ -34,8 +33,10 @@ from framefuse._control import (
 from framefuse._drop_in import as_torch_compile
 from framefuse._errors import BackendError, InternalError, Unsupported
 from framefuse._explain import BreakReason, EagerFallback, ExplainOutput, explain
+from framefuse._export import Exported, export
 from framefuse._logs import capture_logs, list_logs, set_logs
 from framefuse._module import CompiledModule
+from framefuse._package import LoadedPackage, load
 from framefuse._torch_backend import torch_backend
 
 __version__ = "0.1.0"
@@ -47,7 +48,9 @@ __all__ = [
     "CompiledModule",
     "EagerFallback",
     "ExplainOutput",
+    "Exported",
     "InternalError",
+    "LoadedPackage",
     "Unsupported",
     "allow_in_graph",
     "as_torch_compile",
@@ -62,6 +65,7 @@ __all__ = [
     "is_compiling",
     "list_backends",
     "list_logs",
+    "load",
     "load_cache",
     "mark_dynamic",
     "register_backend",

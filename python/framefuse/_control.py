@@ -7,7 +7,6 @@ from typing import Any, Literal, TypeVar, overload
 import torch
 
 from framefuse import _C
-from framefuse._errors import Unsupported
 from framefuse._module import make_disabled_function, make_disabled_module
 
 is_compiling = _C.is_compiling
@@ -134,11 +133,6 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     if isinstance(pred, torch.Tensor):
         return _C.cond(pred, true_fn, false_fn, operands)
     return true_fn(*operands) if pred else false_fn(*operands)
-
-
-def export(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Not built yet: capture a whole function ahead of its first call. Raises `Unsupported`."""
-    raise Unsupported("export is not built yet: compile(f, fullgraph=True) captures whole at the first call")
 
 
 def statistics() -> "dict[str, float]":

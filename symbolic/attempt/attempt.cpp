@@ -10,6 +10,7 @@
 #include "guards/leaf/tensor.h"
 #include "symbolic/ambient/quiet.h"
 #include "symbolic/attempt/capture_log.h"
+#include "symbolic/attempt/exported_graph.h"
 #include "symbolic/attempt/run_plan.h"
 #include "symbolic/executables/executable.h"
 #include "symbolic/executables/plan_inputs.h"
@@ -292,11 +293,15 @@ class Driver {
 
   // False: there is none, and it is noted why.
   bool CompileByBackend(Capture& capture, Closed& closed) {
+    if (settings_.exported != nullptr) settings_.exported->Take(capture, closed);
     const double start = Now();
     absl::StatusOr<std::shared_ptr<TensorWork>> executable = CompilePlan(closed, settings_.backend, settings_.mode);
     result_.backend_seconds += Now() - start;
     if (executable.ok()) {
       closed.entry->executable = *std::move(executable);
+      if (settings_.exported != nullptr) {
+        closed.entry->executable = settings_.exported->Watch(closed.entry->executable);
+      }
     } else if (!absl::IsUnimplemented(executable.status())) {
       Fail(executable.status());
     } else if (!capture.values().definitions().empty()) {

@@ -20,6 +20,8 @@
 
 namespace framefuse {
 
+struct ExportedGraph;
+
 struct AttemptSettings {
   bool fullgraph = false;
   std::string backend = "aten";  // a built-in one, if fx_backend is null
@@ -29,6 +31,7 @@ struct AttemptSettings {
   std::int64_t recompile_limit = -1;  // negative: the config's
   std::string name;                   // of the compiled object, for messages
   Ref fx_backend;
+  ExportedGraph* exported = nullptr;  // gets the graph of each entry; null: none is exported
   std::shared_ptr<ValuePlaces> values = std::make_shared<ValuePlaces>();
   std::shared_ptr<RaisingBranches> raising = std::make_shared<RaisingBranches>();
   std::shared_ptr<UnbackedPlaces> unbacked = std::make_shared<UnbackedPlaces>();

@@ -265,13 +265,11 @@ class Reporter final : public RunObserver {
 
 }  // namespace
 
-bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef args, BorrowedRef kwargs,
-             ExplainReport* report) {
-  Reporter reporter(report);
-  FrameRunner runner(Owner::MakePrivate(OwnerKey(options), options.fx_backend_identity), SettingsOf(options));
-  runner.set_observer(&reporter);
-  PyObject* target = callable;
-  if (IsCompiledFunctionObject(callable)) target = WrappedCallable(callable);
+namespace {
+
+// Calls what `callable` compiles, or itself, with `runner` as the hook.
+Ref CallThrough(FrameRunner& runner, PyObject* callable, BorrowedRef args, BorrowedRef kwargs) {
+  PyObject* target = IsCompiledFunctionObject(callable) ? WrappedCallable(callable).get() : callable;
   Ref result;
   {
     const CompiledCall call;
@@ -283,8 +281,39 @@ bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef ar
     result = Ref::Steal(PyObject_Call(target, args, kwargs));
   }
   DeliverLogs();
+  return result;
+}
+
+class GraphCounter final : public RunObserver {
+ public:
+  void OnCaptured(const CompiledEntry& entry, const AttemptResult&) override { graphs += entry.executable != nullptr; }
+  void OnBreak(const GraphBreakReason&, const UserStack&) override {}
+  void OnFallback(const EagerFallback&) override {}
+  int graphs = 0;
+};
+
+}  // namespace
+
+bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef args, BorrowedRef kwargs,
+             ExplainReport* report) {
+  Reporter reporter(report);
+  FrameRunner runner(Owner::MakePrivate(OwnerKey(options), options.fx_backend_identity), SettingsOf(options));
+  runner.set_observer(&reporter);
+  const Ref result = CallThrough(runner, callable, args, kwargs);
   reporter.Finish();
   return static_cast<bool>(result);
+}
+
+Ref Export(BorrowedRef callable, const CompileOptions& options, BorrowedRef args, BorrowedRef kwargs,
+           ExportedGraph* exported, int* graphs) {
+  AttemptSettings settings = SettingsOf(options);
+  settings.exported = exported;
+  GraphCounter counter;
+  FrameRunner runner(Owner::MakePrivate(OwnerKey(options), options.fx_backend_identity), std::move(settings));
+  runner.set_observer(&counter);
+  Ref result = CallThrough(runner, callable, args, kwargs);
+  *graphs = counter.graphs;
+  return result;
 }
 
 void EnsureLastingDeviceGuard() { tracing::EnsureLastingDeviceGuard(); }

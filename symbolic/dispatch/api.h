@@ -15,6 +15,8 @@
 
 namespace framefuse {
 
+struct ExportedGraph;
+
 // The package's exception classes, given once at import.
 struct PythonErrors {
   Ref unsupported;     // framefuse.Unsupported(message, break_reason or None): fullgraph, or what is not built yet
@@ -165,6 +167,13 @@ struct ExplainReport {
 // Captures `callable` afresh, without using or leaving entries of other compiled objects, while calling it once.
 bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef args_tuple, BorrowedRef kwargs_or_null,
              ExplainReport* report);
+
+// ---- export
+
+// Captures `callable` as one graph while calling it once, as Explain does, and returns what it returned. `exported`
+// gets the graph; `graphs`: how many were captured (another number than 1: there is none to export).
+Ref Export(BorrowedRef callable, const CompileOptions& options, BorrowedRef args_tuple, BorrowedRef kwargs_or_null,
+           ExportedGraph* exported, int* graphs);
 
 }  // namespace framefuse
 

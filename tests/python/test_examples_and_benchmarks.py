@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from framefuse import _C
 
 pytestmark = pytest.mark.compiles_nothing("runs in a process of its own")
 
@@ -35,6 +36,13 @@ def test_digits():
 
 def test_call_cost_runs():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "call_cost.py", "--check", "sin", "Linear+ReLU module")
+
+
+def test_exported_runs():
+    if not (pathlib.Path(_C.__file__).parents[2] / "runner" / "libframefuse_run.so").exists():
+        pytest.skip("framefuse is not imported from a build folder with the runner")
+    (row,) = map(json.loads, run(ROOT / "benchmarks" / "exported.py", "--models", "mlp", "--rounds", "4").splitlines())
+    assert row["ok"] and set(row["call_us"]) == {"eager", "compiled", "loaded", "runner"}
 
 
 def test_evaluator_runs():
