@@ -44,6 +44,13 @@ std::string TupleText(PyObject* tuple) {
   return text + (PyTuple_CheckExact(tuple) ? ")" : "))");
 }
 
+std::string NameOfC(PyCFunctionObject* f) {
+  if (f->m_self != nullptr && PyType_Check(f->m_self) && f->m_module == nullptr) {
+    return TypeText(reinterpret_cast<PyTypeObject*>(f->m_self)) + "." + f->m_ml->ml_name;
+  }
+  return WithModule(f->m_module, f->m_ml->ml_name);
+}
+
 }  // namespace
 
 std::string TypeText(PyTypeObject* type) {
@@ -74,7 +81,10 @@ std::string ReprText(BorrowedRef object) {
     auto* f = reinterpret_cast<PyFunctionObject*>(o);
     return WithModule(f->func_module, Utf8(f->func_qualname));
   }
-  if (PyCFunction_Check(o)) return reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name;
+  if (PyCFunction_Check(o)) return NameOfC(reinterpret_cast<PyCFunctionObject*>(o));
+  if (Py_TYPE(o) == &PyMethodDescr_Type || Py_TYPE(o) == &PyWrapperDescr_Type) {
+    return TypeText(PyDescr_TYPE(o)) + "." + Utf8(PyDescr_NAME(o));
+  }
   if (IsTorchDevice(object)) return TorchDeviceText(object);
   char address[32];
   std::snprintf(address, sizeof address, "%p", static_cast<void*>(o));

@@ -7,37 +7,51 @@ namespace {
 
 struct Row {
   const char* part;
+  const char* code;
   const char* hint;
 };
 constexpr Row kBreaks[] = {
-#define FF_BREAK_HINT(part, hint) {part, hint},
+#define FF_BREAK_HINT(part, code, hint) {part, code, hint},
 #define FF_RECOMPILE_HINT(part, hint)
 #include "symbolic/messages/break_hints.def"
 #undef FF_BREAK_HINT
 #undef FF_RECOMPILE_HINT
 };
 constexpr Row kRecompiles[] = {
-#define FF_BREAK_HINT(part, hint)
-#define FF_RECOMPILE_HINT(part, hint) {part, hint},
+#define FF_BREAK_HINT(part, code, hint)
+#define FF_RECOMPILE_HINT(part, hint) {part, "", hint},
 #include "symbolic/messages/break_hints.def"
 #undef FF_BREAK_HINT
 #undef FF_RECOMPILE_HINT
 };
 
-bool Has(std::string_view text, const char* part) { return text.find(part) != std::string_view::npos; }
+bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-bool IsOf(const Row& row, const GraphBreakReason& reason) {
-  if (row.part[0] != '/') return Has(reason.context, row.part);
+bool IsOfWhatWasMet(const Row& row, const GraphBreakReason& reason) {
+  if (row.part[0] != '/') return Has(reason.Text(), row.part);
   return Has(reason.file, row.part) || std::any_of(reason.callers.begin(), reason.callers.end(),
                                                    [&](const CodePlace& place) { return Has(place.file, row.part); });
+}
+
+bool IsOfCode(std::string_view code, const CodePlace& place) {
+  if (code.empty()) return true;
+  const std::size_t hole = code.find('%');
+  if (hole != std::string_view::npos) {
+    std::string around(code);
+    around.replace(hole, 1, place.expression);
+    return !place.expression.empty() && Has(place.source, around);
+  }
+  const std::string_view text = place.expression.empty() ? place.source : place.expression;
+  return code[0] == '*' ? Has(text, code.substr(1)) : text.starts_with(code);
+}
+
+bool IsOf(const Row& row, const GraphBreakReason& reason) {
+  return IsOfWhatWasMet(row, reason) && IsOfCode(row.code, reason);
 }
 
 }  // namespace
 
 std::string HintOf(const GraphBreakReason& reason) {
-  if (reason.kind == GraphBreakKind::kSuspendedGenerator && !reason.is_user) {
-    return "it follows from the graph break inside of the loop: without that one it goes, too";
-  }
   for (const Row& row : kBreaks) {
     if (IsOf(row, reason)) return row.hint;
   }
