@@ -257,7 +257,7 @@ def test_files(tmp_path):
 
 
 @pytest.mark.compiles_nothing("compiles in a process of its own")
-def test_writing_to_the_standard_streams(fresh_python):
+def test_writing_to_the_standard_streams(fresh_python, tmp_path):
     program = """
 import sys, torch, framefuse
 def wrong(x):
@@ -271,7 +271,8 @@ report, after = framefuse.explain(wrong)(torch.ones(2)), framefuse.explain(right
 print({reason.hint for reason in report.break_reasons}, after.graph_break_count)
 """
     hint = "write it outside of the compiled function, or only where it is not captured: if not torch.compiler.is_compiling(): …"
-    assert fresh_python(program) == f"a row\n{ {hint} } 0\n"
+    (tmp_path / "program.py").write_text(program)
+    assert fresh_python("import program") == f"a row\n{ {hint} } 0\n"
 
 
 def test_the_next_of_an_iterator():
