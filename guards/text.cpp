@@ -51,6 +51,17 @@ std::string NameOfC(PyCFunctionObject* f) {
   return WithModule(f->m_module, f->m_ml->ml_name);
 }
 
+std::string CodeText(PyCodeObject* code) {
+  const std::string file = Utf8(code->co_filename);
+  return "<code of " + Utf8(code->co_name) + " (" + file.substr(file.rfind('/') + 1) + ":" +
+         std::to_string(code->co_firstlineno) + ")>";
+}
+
+// Constants of torch whose repr() is C and their name.
+bool IsNamedByTorch(std::string_view type) {
+  return type == "torch.dtype" || type == "torch.layout" || type == "torch.memory_format";
+}
+
 }  // namespace
 
 std::string TypeText(PyTypeObject* type) {
@@ -86,6 +97,12 @@ std::string ReprText(BorrowedRef object) {
     return TypeText(PyDescr_TYPE(o)) + "." + Utf8(PyDescr_NAME(o));
   }
   if (IsTorchDevice(object)) return TorchDeviceText(object);
+  if (PyCode_Check(o)) return CodeText(reinterpret_cast<PyCodeObject*>(o));
+  if (IsNamedByTorch(Py_TYPE(o)->tp_name)) {
+    const Ref repr = Ref::Steal(PyObject_Repr(o));
+    if (repr) return Utf8(repr);
+    PyErr_Clear();
+  }
   char address[32];
   std::snprintf(address, sizeof address, "%p", static_cast<void*>(o));
   return "<" + TypeText(Py_TYPE(o)) + " object at " + address + ">";

@@ -352,7 +352,7 @@ def test_each_reason_of_a_recompilation_has_its_hint():
 
     calls = [(X, 2.0, "a"), (X, 2.0, "b"), (X, 3.0, "c"), (X, torch.ones(()), "a")]
     hints = hints_of_recompiles(function, *calls)
-    assert [len(of_one) for of_one in hints] == [1, 2, 1]
+    assert [len(of_one) for of_one in hints] == [1, 2, 2]
     assert all("each string is compiled for itself" in " ".join(of_one) for of_one in hints[:2])
     assert "a number that changes becomes symbolic" in " ".join(hints[1]) and "it is a tensor in one call and none in another: pass a tensor always" in hints[2]
     framefuse.reset()
@@ -369,3 +369,75 @@ def test_what_did_not_fit_is_said_once():
             compiled(x, x)
     lines = records[-1][1].splitlines()
     assert len(lines) == len(set(lines))
+
+
+class Scales(nn.Module):
+    def forward(self, x, mask=None):
+        return x * 2 if mask is None else x * mask
+
+
+def with_hook():
+    module = Scales()
+    module.register_forward_hook(lambda *args: None)
+    return module
+
+
+def in_another_state(call):
+    with torch.autocast("cpu"):
+        return call(X)
+
+
+TIMES = torch.ones(2, 3)
+SAME = torch.ones(3)
+
+# What is called; how it is called first, and then otherwise; what is said of that; how to call it instead of that.
+RECOMPILES = {
+    "functions": (lambda x, f: f(x), [(X, torch.sin), (X, torch.cos)], "each object is compiled for itself", [(X, torch.sin)] * 2),
+    "code": (lambda x, f: f(x), [(X, lambda x: x + 1), (X, lambda x: x + 2)], "define it once, outside of the loop", [(X, torch.sin)] * 2),
+    "dtypes": (lambda x, t: x.to(t), [(X, torch.float64), (X, torch.float16)], "each dtype is compiled for itself", [(X, torch.float64)] * 2),
+    "devices": (lambda x, d: x.to(d), [(X, torch.device("cpu")), (X, "cpu")], "each device is compiled for itself", [(X, "cpu")] * 2),
+    "strides": (lambda x: x * 2, [(TIMES,), (torch.ones(3, 2).t(),)], "contiguous() before the call", [(TIMES,), (torch.ones(3, 2).t().contiguous(),)]),
+    "memory": (lambda x, y: x.add_(y), [(SAME, SAME.clone()), (SAME, SAME)], "tensors that share memory", [(SAME, SAME.clone())] * 2),
+    "classes": (lambda x: x * 2, [(X,), (nn.Parameter(X),)], "each class of tensors", [(X,), (nn.Parameter(X).detach(),)]),
+    "arrays": (lambda x, a: x * a[0], [(X, np.ones(2)), (X, np.zeros(2))], "torch.from_numpy(a)", [(X, torch.ones(2)), (X, torch.zeros(2))]),
+    "arguments": (Scales(), [(X,), (X, X)], "call it always in the same way", [(X, X)] * 2),
+    "none": (lambda x, m: x if m is None else x * m, [(X, None), (X, X)], "pass a tensor always", [(X, X)] * 2),
+}
+
+
+@pytest.mark.parametrize("name", RECOMPILES)
+def test_what_a_recompilation_advises(name):
+    function, calls, says, right_calls = RECOMPILES[name]
+    hints = hints_of_recompiles(function, *calls)
+    assert len(hints) == 1 and says in " ".join(hints[0])
+    framefuse.reset()
+    assert hints_of_recompiles(function, *right_calls) == []
+
+
+def test_hooks_and_states_of_torch():
+    module = Scales()
+    compiled = framefuse.compile(module)
+    with framefuse.capture_logs("recompiles") as records:
+        compiled(X)
+        module.register_forward_hook(lambda *args: None)
+        compiled(X)
+        in_another_state(compiled)
+    texts = [text for _, text in records]
+    assert len(texts) == 2 and "register hooks before the first call" in texts[0] and "each state of torch" in texts[1]
+    framefuse.reset()
+    in_one_state = with_hook()
+    assert hints_of_recompiles(in_one_state, (X,), (X,)) == []
+
+
+def test_what_a_recompilation_names():
+    def texts(function, *calls):
+        compiled = framefuse.compile(function)
+        with framefuse.capture_logs("recompiles") as records:
+            for args in calls:
+                compiled(*args)
+        return records[-1][1]
+
+    assert "L['t'] == torch.float64 failed: torch.float16" in texts(lambda x, t: x.to(t), (X, torch.float64), (X, torch.float16))
+    assert "L['f'] is torch.sin failed: torch.cos" in texts(lambda x, f: f(x), (X, torch.sin), (X, torch.cos))
+    assert "is <code of <lambda> (test_hints.py:" in texts(lambda x, f: f(x), (X, lambda x: x + 1), (X, lambda x: x * 1))
+    assert "tensor 'L['x']' dtype mismatch" in texts(Scales(), (X,), (X.double(),))  # forward's name for it
