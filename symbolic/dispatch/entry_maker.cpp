@@ -354,7 +354,8 @@ TracedCompile EntryMaker::Traced(const Entries& known, frame_ops::Frame* frame) 
   TracedCompile traced;
   traced.code = ShownCode(view);
   traced.resumes = !frame_ops::IsStarting(frame);
-  traced.line = traced.resumes ? LineOf(view.code, frame_ops::NextInstruction(frame)) : traced.code->co_firstlineno;
+  const bool inside = traced.resumes && traced.code == view.code;  // and not in torch's call of a module
+  traced.line = inside ? LineOf(view.code, frame_ops::NextInstruction(frame)) : traced.code->co_firstlineno;
   traced.name = settings_.name;
   for (const std::shared_ptr<Entry>& e : known) traced.failed.push_back(WhyNot(*e, view));
   traced.stack = CurrentStack();

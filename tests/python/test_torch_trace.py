@@ -91,6 +91,14 @@ def test_each_compilation_is_told(folder):
     assert [(frame["name"], frame["loc"]) for frame in stack[:1]] == [("<module>", "model(torch.ones(rows, 4)).backward()")]
 
 
+def test_places_are_lines_of_their_files(folder):
+    found, strings = entries(folder / "trace")
+    frames = [frame for m, _ in named(found, "dynamo_start") for frame in m["dynamo_start"]["stack"]]
+    for frame in frames:
+        with open(strings[frame["filename"]]) as file:
+            assert 1 <= frame["line"] <= len(file.readlines()), frame
+
+
 def test_graphs_guards_and_breaks(folder):
     found, _ = entries(folder / "trace")
     metadata, graph = named(found, "dynamo_output_graph")[0]
