@@ -51,11 +51,28 @@ bool IsOf(const Row& row, const GraphBreakReason& reason) {
 
 }  // namespace
 
+namespace {
+
+// A call of the user's ends in a library, at something that nobody heard of.
+std::string HintOfCaller(const GraphBreakReason& reason) {
+  const bool passes = reason.kind == GraphBreakKind::kUnlistedCallable ||
+                      reason.kind == GraphBreakKind::kOpaqueObject || reason.kind == GraphBreakKind::kIdentityOfFresh ||
+                      reason.kind == GraphBreakKind::kFinaliser || reason.kind == GraphBreakKind::kUnsupportedWrite;
+  if (reason.is_user || !passes) return "";
+  const auto caller = std::find_if(reason.callers.rbegin(), reason.callers.rend(),
+                                   [](const CodePlace& place) { return place.is_user && !place.expression.empty(); });
+  if (caller == reason.callers.rend()) return "";
+  return "do it outside of the compiled function, and pass what it gives: " + caller->expression;
+}
+
+}  // namespace
+
 std::string HintOf(const GraphBreakReason& reason) {
   for (const Row& row : kBreaks) {
     if (IsOf(row, reason)) return row.hint;
   }
-  return GraphBreakHint(reason.kind);
+  const std::string of_caller = HintOfCaller(reason);
+  return of_caller.empty() ? GraphBreakHint(reason.kind) : of_caller;
 }
 
 std::string HintOfRecompile(std::string_view failed_guard) {
