@@ -124,7 +124,7 @@ PRINTS = {
     "fusion": [r"pointwise: relu, mul", r"aten.mm \(.*\) is ATen's: no kernel of framefuse's computes it"],
     "output_code": [r"bytes of machine code", r"reduce_sum"],
     "cache": [r"miss: pointwise: relu, mul .*: no kernel in this process", r"hit: row: add, sum .*: a kernel of this process"],
-    "perf": [r"program \(.*test_logs.py:\d+\): capture \d+\.\d+ ms in \d+ runs, backend", r"partition +\d+\.\d+ ms"],
+    "perf": [r"program \(.*test_logs.py:\d+\): capture \d+\.\d+ ms in \d+ runs, backend", r"partition +\d+\.\d+ ms", r"fusion of graph.forward\n  pass number_operands +\d+\.\d+ ms"],
     "bugs": [r"plain \(.*\): .*; the frame runs as Python"],
 }
 
