@@ -40,9 +40,15 @@ struct FileSink {
 };
 
 struct Collector {
+  bool relayed = false;
   std::vector<std::string> lines;
   absl::flat_hash_set<std::string> told;
 };
+
+void Collect(Collector& collector, const std::string& line) {
+  collector.lines.push_back(line);
+  if (collector.relayed) SetLogsWaiting(true);
+}
 
 struct State {
   std::mutex mutex;
@@ -145,7 +151,7 @@ void WriteTrace(std::string_view event, const JsonObject& members) {
   State& state = Shared();
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (state.file.file != nullptr && state.file.process == getpid()) WriteToFile(state.file, line);
-  for (auto& [id, collector] : state.collectors) collector.lines.push_back(line);
+  for (auto& [id, collector] : state.collectors) Collect(collector, line);
 }
 
 bool TraceWants(const std::string& key) {
@@ -165,17 +171,25 @@ void WriteTraceOnce(const std::string& key, std::string_view event, const JsonOb
   const bool in_file = state.file.file != nullptr && state.file.process == getpid();
   if (in_file && state.file.told.insert(key).second) WriteToFile(state.file, line);
   for (auto& [id, collector] : state.collectors) {
-    if (collector.told.insert(key).second) collector.lines.push_back(line);
+    if (collector.told.insert(key).second) Collect(collector, line);
   }
 }
 
-int StartTraceCollector() {
+int StartTraceCollector(bool relayed) {
   State& state = Shared();
   const std::lock_guard<std::mutex> lock(state.mutex);
   const int id = ++state.last_collector;
   state.collectors[id].lines.push_back(ProcessLine(state));
+  state.collectors[id].relayed = relayed;
   Switch(state);
   return id;
+}
+
+std::vector<std::string> TakeTraceLines(int collector) {
+  State& state = Shared();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  const auto found = state.collectors.find(collector);
+  return found == state.collectors.end() ? std::vector<std::string>() : std::exchange(found->second.lines, {});
 }
 
 std::vector<std::string> StopTraceCollector(int collector) {

@@ -31,8 +31,10 @@ void WriteTrace(std::string_view event, const JsonObject& members);
 bool TraceWants(const std::string& key);
 void WriteTraceOnce(const std::string& key, std::string_view event, const JsonObject& members);
 
-// Collects the lines of all threads from here on.
-int StartTraceCollector();
+// Collects the lines of all threads from here on. A relayed one's lines wait for DeliverLogs (common/logging.h).
+int StartTraceCollector(bool relayed = false);
+// The lines since they were taken last.
+std::vector<std::string> TakeTraceLines(int collector);
 std::vector<std::string> StopTraceCollector(int collector);
 
 }  // namespace framefuse

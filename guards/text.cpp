@@ -44,6 +44,24 @@ std::string TupleText(PyObject* tuple) {
   return text + (PyTuple_CheckExact(tuple) ? ")" : "))");
 }
 
+std::string NameOfC(PyCFunctionObject* f) {
+  if (f->m_self != nullptr && PyType_Check(f->m_self) && f->m_module == nullptr) {
+    return TypeText(reinterpret_cast<PyTypeObject*>(f->m_self)) + "." + f->m_ml->ml_name;
+  }
+  return WithModule(f->m_module, f->m_ml->ml_name);
+}
+
+std::string CodeText(PyCodeObject* code) {
+  const std::string file = Utf8(code->co_filename);
+  return "<code of " + Utf8(code->co_name) + " (" + file.substr(file.rfind('/') + 1) + ":" +
+         std::to_string(code->co_firstlineno) + ")>";
+}
+
+// Constants of torch whose repr() is C and their name.
+bool IsNamedByTorch(std::string_view type) {
+  return type == "torch.dtype" || type == "torch.layout" || type == "torch.memory_format";
+}
+
 }  // namespace
 
 std::string TypeText(PyTypeObject* type) {
@@ -74,8 +92,17 @@ std::string ReprText(BorrowedRef object) {
     auto* f = reinterpret_cast<PyFunctionObject*>(o);
     return WithModule(f->func_module, Utf8(f->func_qualname));
   }
-  if (PyCFunction_Check(o)) return reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name;
+  if (PyCFunction_Check(o)) return NameOfC(reinterpret_cast<PyCFunctionObject*>(o));
+  if (Py_TYPE(o) == &PyMethodDescr_Type || Py_TYPE(o) == &PyWrapperDescr_Type) {
+    return TypeText(PyDescr_TYPE(o)) + "." + Utf8(PyDescr_NAME(o));
+  }
   if (IsTorchDevice(object)) return TorchDeviceText(object);
+  if (PyCode_Check(o)) return CodeText(reinterpret_cast<PyCodeObject*>(o));
+  if (IsNamedByTorch(Py_TYPE(o)->tp_name)) {
+    const Ref repr = Ref::Steal(PyObject_Repr(o));
+    if (repr) return Utf8(repr);
+    PyErr_Clear();
+  }
   char address[32];
   std::snprintf(address, sizeof address, "%p", static_cast<void*>(o));
   return "<" + TypeText(Py_TYPE(o)) + " object at " + address + ">";

@@ -314,7 +314,10 @@ void BindLogs(py::module_& m) {
   m.def("set_trace_header", &SetTraceHeader);
   m.def("follow_trace_folder", &FollowTraceFolder);
   m.def("write_trace_uses", &WriteUses, "What the entries were used for since they were written last.");
-  m.def("start_trace_collector", &StartTraceCollector);
+  m.def(
+      "start_trace_collector", [](bool relayed) { return StartTraceCollector(relayed); }, py::arg("relayed") = false);
+  m.def("take_trace_lines", &TakeTraceLines);
+  m.def("set_trace_receiver", [](const py::object& receive) { SetTraceReceiver(ToRef(receive)); });
   m.def("stop_trace_collector", &StopTraceCollector);
   m.def("start_log_capture", &StartLogCapture);
   m.def("stop_log_capture", &StopLogCapture);

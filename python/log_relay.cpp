@@ -31,6 +31,7 @@ Queue& Waiting() {
 }
 
 PyObject* receiver = nullptr;
+PyObject* trace_receiver = nullptr;
 thread_local bool delivering = false;
 
 std::vector<Record> Take() {
@@ -67,6 +68,8 @@ void Deliver() {
       if (done) continue;
       PyErr_WriteUnraisable(receiver);
     }
+    const Ref told = trace_receiver != nullptr ? Ref::Steal(PyObject_CallNoArgs(trace_receiver)) : Ref();
+    if (trace_receiver != nullptr && !told) PyErr_WriteUnraisable(trace_receiver);
   }
   PyErr_Restore(type, value, traceback);
   delivering = false;
@@ -100,6 +103,8 @@ void StartLogRelay(Ref deliver) {
   SetLogDelivery(&Deliver);
   SetLogSink(&Store);
 }
+
+void SetTraceReceiver(Ref receive) { Py_XSETREF(trace_receiver, receive.release()); }
 
 void StopLogRelay() {
   Deliver();

@@ -13,6 +13,8 @@ namespace framefuse {
 
 // `deliver(records)` gets a list of (artifact, text, thread's identity, seconds since the epoch, compile id or "").
 void StartLogRelay(Ref deliver);
+// `receive()` is called where records are delivered, whenever something waits: for the trace's lines.
+void SetTraceReceiver(Ref receive);
 // From here on records go to stderr at once: at the end of the process. What is waiting is delivered first.
 void StopLogRelay();
 // The sink, for who puts another in its place for a while.

@@ -41,7 +41,8 @@ Engine DefaultVectors() {
   return wide ? Engine::kAvx512 : Engine::kAvx2;
 }
 
-absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir::Kernel& kernel, Engine engine) {
+absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir::Kernel& kernel, Engine engine,
+                                                                std::string_view what) {
   if (absl::Status status = kernel_ir::Verify(kernel); !status.ok()) return status;
   Cache& cache = TheCache();
   if (engine == Engine::kBest) engine = DefaultVectors();
@@ -50,12 +51,13 @@ absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir:
     const std::lock_guard lock(cache.mutex);
     if (auto it = cache.kernels.find(key); it != cache.kernels.end()) {
       if (std::shared_ptr<const CpuKernel> found = it->second.lock()) {
-        FF_LOG(kCache) << "hit: a kernel of this process, " << found->code_bytes() << " bytes of machine code";
+        FF_LOG(kCache) << "hit: " << what << ": a kernel of this process, " << found->code_bytes()
+                       << " bytes of machine code";
         return found;
       }
     }
   }
-  FF_LOG(kCache) << "miss: no kernel in this process has this body and these vectors";
+  FF_LOG(kCache) << "miss: " << what << ": no kernel in this process has this body and these vectors";
   const double start = ThreadMilliseconds();
   auto made = std::make_shared<CpuKernel>();
   made->ir_ = kernel;
@@ -70,7 +72,8 @@ absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir:
     made->reason_ = "the interpreter was asked for";
   }
   made->compile_ms_ = ThreadMilliseconds() - start;
-  FF_LOG(kPerf) << "machine code: " << made->code_bytes() << " bytes in " << made->compile_ms_ << " ms";
+  FF_LOG(kPerf) << "machine code of " << what << ": " << made->code_bytes() << " bytes in " << made->compile_ms_
+                << " ms";
   const std::lock_guard lock(cache.mutex);
   std::erase_if(cache.kernels, [](const auto& entry) { return entry.second.expired(); });
   // Two threads may have compiled the same body: the first one stays.

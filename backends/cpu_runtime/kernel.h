@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "backends/emit/x86/compile.h"
 #include "backends/kernel_ir/kernel.h"
@@ -19,7 +20,8 @@ class CpuKernel {
  public:
   // Compiles, or returns the kernel made earlier for an equal body that is still in use.
   static absl::StatusOr<std::shared_ptr<const CpuKernel>> Get(const kernel_ir::Kernel& kernel,
-                                                              Engine engine = Engine::kBest);
+                                                              Engine engine = Engine::kBest,
+                                                              std::string_view what = "a kernel");  // for logs
 
   void Call(void** args, std::int64_t begin, std::int64_t end) const;
   const kernel_ir::Kernel& ir() const { return ir_; }

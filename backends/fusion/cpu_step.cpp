@@ -51,7 +51,7 @@ class CpuStep final : public Step {
 
   absl::Status Compile() {
     for (OneKernel& k : kernels_) {
-      auto made = CpuKernel::Get(k.lowered.kernel);
+      auto made = CpuKernel::Get(k.lowered.kernel, cpu::Engine::kBest, description_);
       if (!made.ok()) return made.status();
       k.kernel = *std::move(made);
       FF_LOG(kOutputCode) << description_ << "\n" << Text(k);

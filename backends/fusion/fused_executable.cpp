@@ -10,6 +10,8 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/join_slices.h"
@@ -202,6 +204,13 @@ ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRange(const Step& s
   return range;
 }
 
+void LogTimes(const std::string& graph, const std::vector<PhaseTime>& times) {
+  if (!LogEnabled(LogArtifact::kPerf)) return;
+  std::string text = absl::StrCat("fusion of ", graph);
+  for (const PhaseTime& t : times) absl::StrAppendFormat(&text, "\n  %-32s %8.3f ms", t.name, t.milliseconds);
+  FF_LOG(kPerf) << text;
+}
+
 absl::Status RunStep(const Step& step, CallState& call, bool profiled) {
   try {
     std::unique_ptr<at::RecordFunction> range;
@@ -268,7 +277,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   using Milliseconds = std::chrono::duration<double, std::milli>;
   times.push_back({"grouping", Milliseconds(grouped - start).count()});
   times.push_back({"kernels", Milliseconds(std::chrono::steady_clock::now() - grouped).count()});
-  for (const PhaseTime& t : times) FF_LOG(kPerf) << "fusion, " << t.name << ": " << t.milliseconds << " ms";
+  LogTimes(graph_.name, times);
   const auto& nodes = graph_.nodes;
   // What has been said to other processes is not said again.
   if (std::any_of(nodes.begin(), nodes.end(), &ir::SpeaksToOthers)) first_write_ = 0;

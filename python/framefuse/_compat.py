@@ -315,7 +315,7 @@ def _on_dynamo_imported(dynamo):
     allow_in_graph = dynamo.allow_in_graph
     _replace(dynamo, "allow_in_graph", lambda fn: (allow_in_graph(fn), _control.allow_in_graph(fn))[0], _control.allow_in_graph)
     torch_explain = dynamo.explain
-    dynamo.explain = lambda f, *args, **kwargs: (_explain_ours if _is_ours(f) else torch_explain)(f, *args, **kwargs)
+    dynamo.explain = lambda f, *args, **kwargs: (explain_ours if _is_ours(f) else torch_explain)(f, *args, **kwargs)
     _follow_stance(dynamo.decorators)
     _follow_substitutes(dynamo)
     # Dynamo's own settings for a block of captured code (dont_skip_tracing and its like) are none here.
@@ -323,6 +323,7 @@ def _on_dynamo_imported(dynamo):
     regions = sys.modules.get("torch._higher_order_ops.invoke_subgraph")
     if regions is not None:  # torch.compiler.nested_compile_region: a region is captured as any call
         _register(regions, {"invoke_subgraph_placeholder": _call_region})
+    _torch_knobs.tell_of_callbacks(dynamo)
     while _waiting:
         _waiting.pop(0)(dynamo)
 
@@ -346,7 +347,8 @@ def _is_ours(f):
     return isinstance(f, _module.CompiledModule) or _C.is_compiled_function(f)
 
 
-def _explain_ours(f, *args, **kwargs):
+def explain_ours(f, *args, **kwargs):
+    """torch._dynamo.explain of a function that framefuse compiles: with arguments in its second call, or at once as it was."""
     explained = _explain.explain(f)
     return explained(*args, **kwargs) if args or kwargs else explained
 

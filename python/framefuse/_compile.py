@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import torch
 
-from framefuse import _C, _fx, _torch_knobs
+from framefuse import _C, _fx, _torch_knobs, _torch_trace
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._c_callables import CCallable, has_python_code
 from framefuse._config import config
@@ -161,6 +161,7 @@ def _compile_one(model, settings):
     elif _C.is_compiled_function(model):
         model = model.__wrapped__
     _torch_knobs.tell_of_ignored()
+    _torch_trace.follow()
     options = compile_options(settings)
     again = functools.partial(compile_again, settings=settings)
     if isinstance(model, torch.nn.Module):

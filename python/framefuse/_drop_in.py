@@ -125,6 +125,9 @@ def _take_optimize(dynamo):
 
     dynamo.optimize = optimize
     _undo.append(lambda: setattr(dynamo, "optimize", theirs))
+    explain = dynamo.explain
+    dynamo.explain = functools.wraps(explain)(_compat.explain_ours)
+    _undo.append(lambda: setattr(dynamo, "explain", explain))
 
 
 def compile_as_torch(
@@ -150,6 +153,7 @@ def compile_as_torch(
     for argument, value in others.items():
         if value not in (None, False):
             warn_once(f"torch.compile({argument}=…)", _WITHOUT_MEANING.get(argument, "framefuse has nothing like it"))
+    _torch_knobs.tell_of_others()
     backend, mode, options = _backend(backend, mode, options)
     compiled = _compile.compile(
         fullgraph=fullgraph,
@@ -202,6 +206,8 @@ def _backend(backend, mode, options):
     if type(backend).__name__.startswith("_TorchCompile") and hasattr(backend, "config"):
         return "fuse", *_inductor_settings(None, backend.config)
     if backend == "inductor" or backend is _loaded("torch._inductor.compile_fx", "compile_fx"):
+        if mode is None and not options and _torch_knobs.records_cuda_graphs():
+            mode = "reduce-overhead"
         return "fuse", *_inductor_settings(mode, options)
     if backend in ("framefuse", *BUILT_IN) or backend is _loaded("framefuse._torch_backend", "torch_backend"):
         settings = dict(options or {})

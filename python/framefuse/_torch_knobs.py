@@ -4,10 +4,12 @@ A knob is honoured, or a warning says once, by its name, that it has no effect a
 Invariant: `leave` puts framefuse's settings back to what they were before `follow`.
 """
 
+import functools
 import os
 import sys
 import warnings
 
+from framefuse import _C
 from framefuse._config import config
 
 # Setting of torch._dynamo.config → (torch's default, framefuse's setting, its value of torch's).
@@ -39,7 +41,16 @@ _ENVIRONMENT = {
     "TORCHDYNAMO_SUPPRESS_ERRORS": ("suppress_errors", bool),
     "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": ("capture_scalar_outputs", lambda text: text == "1"),
 }
+# Modules of settings of which none has a meaning here: (name, whose they are).
+_OF_OTHERS = {
+    "torch._inductor.config": "it is Inductor's, and framefuse's backend has nothing like it",
+    "torch._functorch.config": "it is AOTAutograd's, and framefuse makes its backward graphs itself",
+    "torch.compiler.config": "it is for torch's own compiler",
+}
 _OURS = ("recompile_limit", "accumulated_recompile_limit", "fail_on_recompile_limit_hit", "suppress_errors", "error_on_recompile", "specialize_int", "capture_on")
+
+_CUDA_GRAPHS = ("torch._inductor.config", "triton.cudagraphs")
+_NO_CALLBACKS = "nobody is called at a compilation; the trace and the log recompiles tell of each"
 
 _told: "set[str]" = set()
 _before: "dict[str, object] | None" = None  # framefuse's settings, while torch's are followed
@@ -113,6 +124,45 @@ def tell_of_ignored() -> None:
             warn_once(f"torch._dynamo.config.{name} = {value!r}", instead)
 
 
+def tell_of_others() -> None:
+    """Warn of settings of Inductor's, AOTAutograd's and torch.compiler's that were turned: `torch.compile` calls it."""
+    for module, instead in _OF_OTHERS.items():
+        settings = sys.modules.get(module)
+        for name in getattr(settings, "_config", ()):
+            if not settings._is_default(name) and not (module, name) == _CUDA_GRAPHS:
+                warn_once(f"{module}.{name}", instead)
+
+
+def records_cuda_graphs() -> bool:
+    """Whether Inductor's setting asks for CUDA graphs everywhere."""
+    settings = sys.modules.get(_CUDA_GRAPHS[0])
+    return settings is not None and not settings._is_default(_CUDA_GRAPHS[1]) and bool(settings.triton.cudagraphs)
+
+
+def tell_of_callbacks(dynamo) -> None:
+    """Warn of functions that torch._dynamo is to call at a compilation, and of error_on_graph_break, when somebody uses them."""
+    for owner, name, knob, instead in (
+        (dynamo.callback.CompilationCallbackHandler, "register_start_callback", "torch._dynamo.callback.on_compile_start", _NO_CALLBACKS),
+        (dynamo.callback.CompilationCallbackHandler, "register_end_callback", "torch._dynamo.callback.on_compile_end", _NO_CALLBACKS),
+        (getattr(dynamo.decorators, "ErrorOnGraphBreakDecoratorContextManager", None), "__enter__", "torch._dynamo.error_on_graph_break", "use compile(fullgraph=True)"),
+    ):
+        if owner is not None:
+            _tell_when_called(owner, name, knob, instead)
+
+
+def _tell_when_called(owner, name, knob, instead):
+    theirs = getattr(owner, name)
+
+    @functools.wraps(theirs)
+    def told(*args, **kwargs):
+        if _before is not None:
+            warn_once(knob, instead)
+        return theirs(*args, **kwargs)
+
+    _C.register_substitute(told, theirs)  # in captured code nobody is told
+    setattr(owner, name, told)
+
+
 def dynamic_of(dynamic: "bool | None") -> "bool | None":
     """compile()'s `dynamic`, where torch's settings say what None means."""
     settings = sys.modules.get("torch._dynamo.config")
@@ -168,4 +218,4 @@ def _is_of_settings(frame):
     return frame.f_globals.get("__name__") in (__name__, "torch.utils._config_module")
 
 
-__all__ = ["dynamic_of", "follow", "leave", "tell_of_ignored", "warn_once"]
+__all__ = ["dynamic_of", "follow", "leave", "records_cuda_graphs", "tell_of_callbacks", "tell_of_ignored", "tell_of_others", "warn_once"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from framefuse import _C
+from framefuse import _C, _torch_trace
 
 VERSION = 1  # of the lines
 Event = dict[str, Any]
@@ -31,6 +31,7 @@ def install(version: str) -> None:
     }
     _C.set_trace_header(json.dumps(header)[1:-1])
     atexit.register(_C.write_trace_uses)
+    _torch_trace.follow()
     folder = os.environ.get("FRAMEFUSE_TRACE")
     if folder:
         try:

@@ -272,7 +272,8 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
   const bool by_value =
       IsRangeOrSlice(self.object) || (IsNumberOrTextClass(self.object.type()) && method.effect == MethodEffect::kReads);
   if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance) && !by_value) {
-    return breaks_.Break(GraphBreakKind::kUnsupportedWrite,
+    const bool writes = method.effect == MethodEffect::kWrites;
+    return breaks_.Break(writes ? GraphBreakKind::kUnsupportedWrite : GraphBreakKind::kOpaqueObject,
                          absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
   }
   const bool writes = method.effect == MethodEffect::kWrites;

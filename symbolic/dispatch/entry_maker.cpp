@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/recording_probe.h"
 #include "common/config.h"
@@ -159,14 +161,17 @@ void EntryMaker::LogRecompile(Site& site, const Entries& known, const FrameView&
       absl::StrCat("recompiling ", QualifiedNameOf(shown), " (", FileNameOf(shown), ":", shown->co_firstlineno, ")");
   if (!settings_.name.empty()) absl::StrAppend(&text, " of ", settings_.name);
   absl::StrAppend(&text, CalledFrom(CurrentStack()));
+  const bool detailed = config().verbose || LogDetailed(LogArtifact::kRecompiles);
+  std::vector<std::string> hints;
+  absl::flat_hash_set<std::string> said;
   for (const std::shared_ptr<Entry>& e : known) {
-    absl::StrAppend(&text, "\n  ", e->Explain(view));
-    if (config().verbose || LogDetailed(LogArtifact::kRecompiles)) {
-      absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
-    }
+    const std::string failed = WhyNot(*e, view);
+    if (said.insert(failed).second || detailed) absl::StrAppend(&text, "\n  ", failed);
+    if (detailed) absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
+    std::string hint = HintOfRecompile(failed);
+    if (!hint.empty() && said.insert(hint).second) hints.push_back(std::move(hint));
   }
-  const std::string hint = HintOfRecompile(known.front()->Explain(view));
-  if (!hint.empty()) absl::StrAppend(&text, "\n  hint: ", hint);
+  for (const std::string& hint : hints) absl::StrAppend(&text, "\n  hint: ", hint);
   FF_LOG(kRecompiles) << text;
 }
 
@@ -221,7 +226,7 @@ void EntryMaker::Install(const std::shared_ptr<CompiledEntry>& entry, const Fram
 }
 
 void EntryMaker::NoteFailures(Site& site, const Entries& known, const FrameView& view) {
-  for (const std::shared_ptr<Entry>& e : known) site.failed_guards.Note(e->Explain(view));
+  for (const std::shared_ptr<Entry>& e : known) site.failed_guards.Note(WhyNot(*e, view));
 }
 
 EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view, const std::string& limit) {
@@ -292,7 +297,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   bool raised = false;
   const Entries known = Known(site, view);
   const auto why = [&] {
-    return known.empty() ? std::string("nothing of it is compiled yet") : known.front()->Explain(view);
+    return known.empty() ? std::string("nothing of it is compiled yet") : WhyNot(*known.front(), view);
   };
   if (GetStance() == Stance::kEagerThenCompile && known.empty() && frame_ops::IsStarting(frame) &&
       first_calls_.IsFirst(view, *settings_.sizes)) {
@@ -349,9 +354,10 @@ TracedCompile EntryMaker::Traced(const Entries& known, frame_ops::Frame* frame) 
   TracedCompile traced;
   traced.code = ShownCode(view);
   traced.resumes = !frame_ops::IsStarting(frame);
-  traced.line = traced.resumes ? LineOf(view.code, frame_ops::NextInstruction(frame)) : traced.code->co_firstlineno;
+  const bool inside = traced.resumes && traced.code == view.code;  // and not in torch's call of a module
+  traced.line = inside ? LineOf(view.code, frame_ops::NextInstruction(frame)) : traced.code->co_firstlineno;
   traced.name = settings_.name;
-  for (const std::shared_ptr<Entry>& e : known) traced.failed.push_back(e->Explain(view));
+  for (const std::shared_ptr<Entry>& e : known) traced.failed.push_back(WhyNot(*e, view));
   traced.stack = CurrentStack();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   traced.begun = std::chrono::duration<double>(now).count();

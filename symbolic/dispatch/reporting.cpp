@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "common/compile_id.h"
 #include "common/config.h"
 #include "common/logging.h"
@@ -101,6 +102,19 @@ std::string WhatBroke(const GraphBreakReason& reason, const UserStack& stack, bo
 }  // namespace
 
 std::string CalledFrom(const UserStack& stack) { return NearestUser({&stack.callers, &stack.frames}); }
+
+std::string WhyNot(const Entry& entry, const FrameView& view) {
+  std::string text = entry.Explain(view);
+  PyCodeObject* const forward = ShownCode(view);
+  if (forward == view.code) return text;
+  const int positional = forward->co_argcount;
+  for (int i = 1; i < positional + forward->co_kwonlyargcount; ++i) {
+    const std::string name = absl::StrCat("L['", Utf8(PyTuple_GET_ITEM(forward->co_localsplusnames, i)), "']");
+    if (i < positional) text = absl::StrReplaceAll(text, {{absl::StrCat("L['args'][", i - 1, "]"), name}});
+    text = absl::StrReplaceAll(text, {{absl::StrCat("L['kwargs'][", name.substr(2)), name}});
+  }
+  return text;
+}
 
 void LogGraphBreak(const GraphBreakReason& reason, const UserStack& stack) {
   if (!LogEnabled(LogArtifact::kGraphBreaks)) return;

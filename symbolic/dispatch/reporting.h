@@ -24,6 +24,8 @@ void LogEntry(const CompiledEntry& entry, PyCodeObject* code);
 void LogTimes(const AttemptResult& made, PyCodeObject* code);
 // The nearest line of the user's that called, as a line of a message; empty: none is known.
 std::string CalledFrom(const UserStack& stack);
+// Which guard of the entry fails. Of a module's call the arguments have the names that its forward() gives them.
+std::string WhyNot(const Entry& entry, const FrameView& view);
 // `name`: the compiled object's, or empty; `limit`: the setting and its value.
 void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
                         const std::string& failed_guard);

@@ -31,16 +31,37 @@ bool IsInstallFolder(std::string_view folder) {
   return installed;
 }
 
+std::string TextOf(PyObject* text) {
+  if (text == nullptr || !PyUnicode_Check(text)) return "";
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
+  if (data == nullptr) PyErr_Clear();
+  return data == nullptr ? "" : std::string(data, static_cast<std::size_t>(size));
+}
+
+// The folder of Python's own modules, with its slash at the end.
+const std::string& StandardFolder() {
+  static const auto* const folder = [] {
+    PyObject* const os = PyDict_GetItemString(PyImport_GetModuleDict(), "os");
+    PyObject* const names = os != nullptr && PyModule_Check(os) ? PyModule_GetDict(os) : nullptr;
+    const std::string file = names != nullptr ? TextOf(PyDict_GetItemString(names, "__file__")) : "";
+    return new std::string(file.substr(0, file.rfind('/') + 1));
+  }();
+  return *folder;
+}
+
 }  // namespace
 
+bool IsUsersCode(PyCodeObject* code) {
+  const std::string file = TextOf(code->co_filename);
+  const std::string& standard = StandardFolder();
+  return !(file.starts_with("<frozen ") || (!standard.empty() && file.starts_with(standard))) && !IsInstalled(code);
+}
+
 bool IsInstalled(PyCodeObject* code) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_Check(code->co_filename) ? PyUnicode_AsUTF8AndSize(code->co_filename, &size) : nullptr;
-  if (data == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  const std::string_view file(data, static_cast<std::size_t>(size));
+  const std::string name = TextOf(code->co_filename);
+  const std::string_view file(name);
+  if (file.empty()) return false;
   const std::size_t slash = file.rfind('/');
   return slash != std::string_view::npos && file.front() == '/' && IsInstallFolder(file.substr(0, slash));
 }

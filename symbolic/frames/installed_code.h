@@ -9,6 +9,8 @@
 namespace framefuse {
 
 [[nodiscard]] bool IsInstalled(PyCodeObject* code);
+// Neither installed nor of Python's standard library.
+[[nodiscard]] bool IsUsersCode(PyCodeObject* code);
 
 }  // namespace framefuse
 

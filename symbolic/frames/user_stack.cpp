@@ -125,7 +125,7 @@ CodePlace PlaceOf(PyCodeObject* code, int instruction) {
   place.line = LineOf(code, instruction);
   place.function = NameOf(code);
   place.source = SourceLine(code, place.line);
-  place.is_user = !IsInstalled(code);
+  place.is_user = IsUsersCode(code);
   place.expression = ExpressionOf(code, instruction);
   return place;
 }

@@ -22,7 +22,7 @@ bool IsUsers(PyCodeObject* code) {
   static auto* known = new std::array<Known, kKnown>();
   Known& at = (*known)[reinterpret_cast<std::uintptr_t>(code->co_filename) / 16 % kKnown];
   if (at.file.get() != code->co_filename) {
-    at.is_user = !IsInstalled(code) && !IsOwnCode(code);
+    at.is_user = IsUsersCode(code) && !IsOwnCode(code);
     at.file = Ref::Create(code->co_filename);
   }
   return at.is_user;

@@ -104,6 +104,24 @@ std::string_view NameOfCallable(PyObject* callable) {
   return text == nullptr ? "" : text;
 }
 
+namespace {
+
+std::string TextAttribute(PyObject* object, const char* name) {
+  const Ref found = Ref::Steal(PyObject_GetAttrString(object, name));
+  PyErr_Clear();
+  return found ? Utf8(found) : "";
+}
+
+// "numpy.sort"; "": it has no name.
+std::string DottedName(PyObject* callable) {
+  const std::string qualified = TextAttribute(callable, "__qualname__");
+  const std::string name = qualified.empty() ? TextAttribute(callable, "__name__") : qualified;
+  const std::string module = TextAttribute(callable, "__module__");
+  return name.empty() ? "" : absl::StrCat(module.empty() ? "numpy" : module, ".", name);
+}
+
+}  // namespace
+
 std::string DescribeCallable(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     auto* f = reinterpret_cast<PyFunctionObject*>(callable);
@@ -115,7 +133,8 @@ std::string DescribeCallable(PyObject* callable) {
     if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) {
       return absl::StrCat(Py_TYPE(self)->tp_name, ".", f->m_ml->ml_name);
     }
-    const std::string module = Utf8(f->m_module);
+    const bool of_type = self != nullptr && PyType_Check(self) && f->m_module == nullptr;
+    const std::string module = of_type ? reinterpret_cast<PyTypeObject*>(self)->tp_name : Utf8(f->m_module);
     return module.empty() ? f->m_ml->ml_name : absl::StrCat(module, ".", f->m_ml->ml_name);
   }
   if (PyType_Check(callable)) return reinterpret_cast<PyTypeObject*>(callable)->tp_name;
@@ -124,10 +143,9 @@ std::string DescribeCallable(PyObject* callable) {
     return absl::StrCat(d->d_type->tp_name, ".", Utf8(d->d_name));
   }
   const std::string type = Py_TYPE(callable)->tp_name;
-  // NumPy's functions are objects of C types of its own, which give their names without running Python.
-  const Ref name = type.starts_with("numpy.") ? Ref::Steal(PyObject_GetAttrString(callable, "__name__")) : Ref();
-  PyErr_Clear();
-  return absl::StrCat(name ? absl::StrCat(Utf8(name), ", ") : "", "an object of type ", type);
+  // NumPy's and Cython's functions are objects of C types of their own, which give their names without running Python.
+  const std::string name = type.starts_with("numpy.") || type.starts_with("_cython_") ? DottedName(callable) : "";
+  return name.empty() ? absl::StrCat("an object of type ", type) : name;
 }
 
 }  // namespace framefuse

@@ -27,13 +27,21 @@ Iteration::Iteration(Journals& journals, NativeProtocols& native, CallEvaluator&
       native_(native),
       calls_(calls) {}
 
+// A frame that begins with something on its value stack goes on after a break.
+bool Iteration::IsOfAResumedLoop(const Activation& act, SourceId source) const {
+  if (source == kNoSource || reads_.sources()[source].kind != SourceKind::kLocal) return false;
+  return reads_.sources()[source].index >= frame_ops::Code(act.frame)->co_nlocalsplus;
+}
+
 // Makes sure that iterating `v` natively reads only what is guarded.
-bool Iteration::GuardIterable(Activation&, ValueView v, const char* what) {
+bool Iteration::GuardIterable(Activation& act, ValueView v, const char* what) {
   Tracked* t = objects_.Find(v.object);
   if (t != nullptr && t->kind == TrackedKind::kOpaque && !IsRangeOrSlice(v.object) && !IsArray(v.object)) {
     if (v.object.type()->tp_iternext != nullptr) {
-      return breaks_.BreakFalse(GraphBreakKind::kSuspendedGenerator,
-                                absl::StrCat(what, " of ", v.object.type()->tp_name));
+      return breaks_.BreakFalse(
+          GraphBreakKind::kSuspendedGenerator,
+          absl::StrCat(what, " of ", v.object.type()->tp_name,
+                       IsOfAResumedLoop(act, t->source) ? ", which a graph break left in the middle" : ""));
     }
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat(what, " of ", v.object.type()->tp_name));
   }

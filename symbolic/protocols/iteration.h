@@ -30,6 +30,8 @@ class Iteration {
   Value NextOf(Activation& act, absl::Span<const ValueView> args);
 
  private:
+  bool IsOfAResumedLoop(const Activation& act, SourceId source) const;
+
   BreakController& breaks_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;

@@ -51,6 +51,24 @@ TEST(TraceTest, CollectorsGetLinesWithTheCompileId) {
   EXPECT_FALSE(TraceEnabled());
 }
 
+TEST(TraceTest, ARelayedCollectorsLinesAreTakenWhereLogsAreDelivered) {
+  static int collector = 0;
+  static std::vector<std::string> taken;
+  collector = StartTraceCollector(true);
+  TakeTraceLines(collector);  // the first says what process it is
+  SetLogDelivery([] {
+    SetLogsWaiting(false);
+    taken = TakeTraceLines(collector);
+  });
+  DeliverLogs();
+  EXPECT_TRUE(taken.empty());
+  WriteTrace("event", JsonObject().Int("n", 3));
+  DeliverLogs();
+  SetLogDelivery(nullptr);
+  EXPECT_EQ(taken.size(), 1u);
+  EXPECT_TRUE(StopTraceCollector(collector).empty());
+}
+
 TEST(TraceTest, TheUsersLogsAreTheirOwn) {
   const std::uint64_t mask = LogMask();
   std::vector<std::string> seen;

@@ -101,6 +101,10 @@ TEST(Text, NamesObjectsWithoutTheirRepr) {
   EXPECT_EQ(ReprText(Eval("'a' * 1000")).size(), 203u);
   EXPECT_EQ(ReprText(Eval("len")), "len");
   EXPECT_EQ(ReprText(Eval("gc")), "gc");
+  EXPECT_EQ(ReprText(Eval("gc.collect")), "gc.collect");
+  EXPECT_EQ(ReprText(Eval("dict.fromkeys")), "dict.fromkeys");
+  EXPECT_EQ(ReprText(Eval("str.upper")), "str.upper");
+  EXPECT_EQ(ReprText(Eval("(lambda: 0).__code__")).find("<code of <lambda> ("), 0u);
   EXPECT_EQ(ReprText(Eval("int")), "int");
   EXPECT_EQ(PyErr_Occurred(), nullptr);
 }

@@ -6,7 +6,7 @@ import warnings
 import framefuse
 import pytest
 import torch
-from framefuse import _torch_knobs
+from framefuse import _drop_in, _torch_knobs
 from torch import nn
 
 THEIRS = torch.compile
@@ -415,3 +415,78 @@ def test_reason_of_disable():
     assert "(slow to compile)" in report.break_reasons[0].reason
     with pytest.raises(TypeError, match="reason must be None or a str"):
         framefuse.disable(f, reason=3)
+
+
+# ---------------------------------------------------------------- other modules of settings, callbacks
+
+
+def warned(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(w.message).split(" has no effect in framefuse")[0] for w in caught if "has no effect in framefuse" in str(w.message)]
+
+
+@pytest.mark.compiles_nothing("runs in a process of its own")
+def test_settings_of_others_are_named_once(fresh_python):
+    program = """
+import warnings, torch, framefuse
+import torch._inductor.config as inductor, torch._functorch.config as functorch, torch.compiler.config as compiler
+framefuse.as_torch_compile()
+def compiled():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.compile(torch.sin)
+    return sorted(str(w.message).split(" has no effect in framefuse")[0] for w in caught)
+print(compiled())
+inductor.fallback_random = True
+inductor.triton.cudagraphs = True
+functorch.activation_memory_budget = 0.5
+compiler.job_id = "mine"
+print(compiled())
+print(compiled())
+"""
+    names = ["torch._functorch.config.activation_memory_budget", "torch._inductor.config.fallback_random", "torch.compiler.config.job_id"]
+    assert fresh_python(program) == f"[]\n{names}\n[]\n"
+
+
+@pytest.mark.compiles_nothing("about a setting")
+def test_cuda_graphs_of_inductors_settings(ours):
+    import torch._inductor.config
+
+    with torch._inductor.config.patch({"triton.cudagraphs": True}):
+        assert _drop_in._backend(None, None, None) == ("fuse", "reduce-overhead", None)
+        assert _drop_in._backend(None, "default", None) == ("fuse", "default", None)
+    assert _drop_in._backend(None, None, None) == ("fuse", None, None)
+
+
+def test_callbacks_and_errors_on_breaks_are_named_once(ours):
+    import torch._dynamo
+    from torch._dynamo import callback
+
+    def broken(x):
+        with torch._dynamo.error_on_graph_break(True):
+            framefuse.graph_break()
+            return x + 1
+
+    def all_of_them():
+        callback.on_compile_start(print)
+        callback.on_compile_end(print)
+        with torch._dynamo.error_on_graph_break(True):
+            pass
+
+    try:
+        names = warned(all_of_them)
+    finally:
+        callback.callback_handler.clear()
+    assert names == ["torch._dynamo.callback.on_compile_start", "torch._dynamo.callback.on_compile_end", "torch._dynamo.error_on_graph_break"]
+    assert warned(all_of_them) == []
+    callback.callback_handler.clear()
+    assert torch.equal(torch.compile(broken)(X), X + 1)
+
+
+def test_explain_is_framefuses(ours):
+    import torch._dynamo
+
+    report = torch._dynamo.explain(f)(X)
+    assert isinstance(report, framefuse.ExplainOutput) and report.graph_count == 1

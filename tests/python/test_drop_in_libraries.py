@@ -66,7 +66,10 @@ for x in rows:
     losses.append(loss.item())
 """,
     "lightning": """
-import lightning
+try:
+    import lightning
+except ImportError:
+    import pytorch_lightning as lightning
 class Module(lightning.LightningModule):
     def __init__(self):
         super().__init__()
@@ -95,11 +98,13 @@ losses = pipeline(batch_size=1, generator=noise, num_inference_steps=3, output_t
 """,
 }
 _GRAPHS = {"transformers, static cache": 2}  # the prompt's and the tokens'
+_OTHER_NAMES = {"lightning": "pytorch_lightning"}
 
 
 @pytest.mark.parametrize("library", _LOOPS)
 def test_loops_of_libraries(fresh_python, library):
-    if importlib.util.find_spec(library.split(",")[0]) is None:
+    name = library.split(",")[0]
+    if all(importlib.util.find_spec(module) is None for module in (name, _OTHER_NAMES.get(name, name))):
         pytest.skip(f"{library} is not installed")
 
     def run(ours):

@@ -123,8 +123,8 @@ PRINTS = {
     "effects": [r"G\['HISTORY'\].extend\(\[3\]\)", r"return graph_output\[0\]"],
     "fusion": [r"pointwise: relu, mul", r"aten.mm \(.*\) is ATen's: no kernel of framefuse's computes it"],
     "output_code": [r"bytes of machine code", r"reduce_sum"],
-    "cache": [r"miss: no kernel in this process", r"hit: a kernel of this process"],
-    "perf": [r"program \(.*test_logs.py:\d+\): capture \d+\.\d+ ms in \d+ runs, backend", r"partition +\d+\.\d+ ms"],
+    "cache": [r"miss: pointwise: relu, mul .*: no kernel in this process", r"hit: row: add, sum .*: a kernel of this process"],
+    "perf": [r"program \(.*test_logs.py:\d+\): capture \d+\.\d+ ms in \d+ runs, backend", r"partition +\d+\.\d+ ms", r"fusion of graph.forward\n  pass number_operands +\d+\.\d+ ms"],
     "bugs": [r"plain \(.*\): .*; the frame runs as Python"],
 }
 

@@ -99,7 +99,7 @@ def test_numpy():
     def right(x):
         return torch.sort(x).values + 1
 
-    check(wrong, ["np.sort(x.numpy())", "leave out .numpy()", "sort, an object of type numpy", "use torch's function in the place of NumPy's"], right)
+    check(wrong, ["np.sort(x.numpy())", "leave out .numpy()", "numpy.sort", "use torch's function in the place of NumPy's"], right)
 
 
 def test_writing_a_file(tmp_path):
@@ -115,7 +115,7 @@ def test_writing_a_file(tmp_path):
         y = x.sin()
         return y * 2, "a row\n"
 
-    check(wrong, ["io.open", "open(path", "open and write the file outside", "_io.TextIOWrapper.write", "write it to the file outside"], right)
+    check(wrong, ["io.open", "open(path", "open the file outside", "_io.TextIOWrapper.write", "read and write the file outside"], right)
 
 
 def test_a_mask_as_an_index():
