@@ -252,6 +252,7 @@ Value ObjectCalls::CallEx(Activation& act, ValueView callable, ValueView args, V
   Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
   // It holds nothing but integers, which may be symbolic: they are only moved.
   const bool sizes = t == nullptr && THPSize_Check(args.object.get());
+  if (sizes) reads_.Move(args);
   if (sizes) tuple = Ref::Steal(PyTuple_GetSlice(args.object, 0, PyTuple_GET_SIZE(args.object.get())));
   if (!tuple) {
     if (!arguments_.PrepareNative(args)) return Value();

@@ -108,7 +108,12 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     const bool can_be_absent = source != kNoSource && reads_.sources()[source].base != kNoSource;
     if (can_be_absent) reads_.NoteLeaf(source);
     if (IsNumpyNumberType(original.type())) boundary_.RaiseNumpyErrors();
-    if (Ref number = symbols_.NumberAt(original, source)) return Value{std::move(number), source};
+    if (Ref number = symbols_.NumberAt(original, source)) {
+      if (!PyTuple_Check(number.get())) return Value{std::move(number), source};
+      (void)reads_.ConstantSource(number);  // held: nobody may ask which object it is
+      elements_by_value_.insert(number.get());
+      return Value{std::move(number), kNoSource};
+    }
     return Value{Ref::Create(original), source};
   }
   if (breaks_.unwinding()) return Value();  // an item before it broke, and its error is set

@@ -18,6 +18,7 @@
 #include "symbolic/journals/tracked.h"
 #include "symbolic/journals/write_journal.h"
 #include "symbolic/messages/graph_break.h"
+#include "symbolic/protocols/number_indices.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_rules.h"
 #include "symbolic/rules/number_arrays.h"
@@ -201,7 +202,12 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     if (!writes_.Replace(*t)) return Value();  // its look-up may insert
   }
   FxCall call(fx_, {container.object, key.object});
-  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, container, key); });
+  const NumberIndex index = SelectNumbers(tracer_.numbers(), boundary_, container.object, own_key.object);
+  if (!boundary_.Check()) return Value();
+  const ValueView from = index.tensor ? ValueView(index.tensor, kNoSource) : container;
+  const ValueView rest = index.tensor ? ValueView(index.rest, kNoSource) : key;
+  Value result = index.selects_all() ? Value{index.tensor, kNoSource}
+                                     : boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, from, rest); });
   if (!boundary_.Check()) return Value();
   if (result && fake) {
     const BorrowedRef function = NamedOperator("getitem");
@@ -238,7 +244,14 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
   if ((fake || PySlice_Check(key.object.get())) && !arguments_.PrepareNative(value)) return false;
   if (t != nullptr && !writes_.Replace(*t)) return false;
   FxCall call(fx_, {container.object, key.object, value.object});
-  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, container, key, value); });
+  // Torch's own way with a single integer of Python's keeps it symbolic.
+  const NumberIndex index = PyLong_CheckExact(own_key.object.get())
+                                ? NumberIndex()
+                                : SelectNumbers(tracer_.numbers(), boundary_, container.object, own_key.object);
+  if (!boundary_.Check()) return false;
+  const ValueView part = index.tensor ? ValueView(index.tensor, kNoSource) : container;
+  const ValueView rest = index.tensor ? ValueView(index.rest, kNoSource) : key;
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, part, rest, value); });
   if (!boundary_.Check()) return false;
   if (!done || !fake) return done;
   return breaks_.Journalled(

@@ -159,7 +159,10 @@ int RecipeBuilder::OutputOf(BorrowedRef fake) {
 
 RecipeId RecipeBuilder::OfSize(BorrowedRef number) {
   RecipeId& id = known_.try_emplace(number.get(), kNoRecipe).first->second;
-  if (id == kNoRecipe) id = Add(RecipeOp::kSize, {}, nullptr, capture_.tracer().numbers().Find(number)->expr);
+  if (id != kNoRecipe) return id;
+  id = Add(RecipeOp::kSize, {}, nullptr, capture_.tracer().numbers().Find(number)->expr);
+  const bool of_python = PyLong_CheckExact(number.get()) || PyFloat_CheckExact(number.get());
+  if (!of_python) id = Add(RecipeOp::kCall, {id}, reinterpret_cast<PyObject*>(number.type()));  // numpy's
   return id;
 }
 
