@@ -1,5 +1,5 @@
 // numpy_operations: what keeps numbers of numpy's symbolic that are given to the program (numpy.int64, numpy.float64):
-// arithmetic, comparisons, int(), float() and item(). A result is of the type that numpy gives for the numbers at hand.
+// arithmetic, comparisons, int() and float(). A result is of the type that numpy gives for the numbers at hand.
 // Torch's operators take such a number as Python's of its value.
 // Invariant: what numpy would warn of, and what it rounds in another way than doubles, is left to numpy, and pinned.
 #ifndef FRAMEFUSE_SYMBOLIC_JOURNALS_NUMPY_OPERATIONS_H_

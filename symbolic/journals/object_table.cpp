@@ -110,8 +110,7 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     if (IsNumpyNumberType(original.type())) boundary_.RaiseNumpyErrors();
     if (Ref number = symbols_.NumberAt(original, source)) {
       if (!PyTuple_Check(number.get())) return Value{std::move(number), source};
-      (void)reads_.ConstantSource(number);  // held: nobody may ask which object it is
-      elements_by_value_.insert(number.get());
+      elements_by_value_.insert(number.get());  // nobody may ask which object a torch.Size is
       return Value{std::move(number), kNoSource};
     }
     return Value{Ref::Create(original), source};

@@ -173,7 +173,9 @@ SourceId ReadJournal::SourceOfConsumed(BorrowedRef leaf) const {
   const auto& sources = consumed->second;
   const auto fixed = [&](SourceId source) { return !number_sources_.contains(source); };
   const auto source = std::find_if(sources.begin(), sources.end(), fixed);
-  return source == sources.end() ? kNoSource : *source;
+  // That of numpy's which was symbolic until it was looked at is an object of its own.
+  if (source == sources.end()) return IsNumpyNumberType(leaf.type()) ? sources.front() : kNoSource;
+  return *source;
 }
 
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.

@@ -270,12 +270,9 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
   if (converts && args.size() == 1 && IsFakeTensor(args[0].object)) return NumberOf(args[0], to_float);
   if (tracer_.numbers().none()) return std::nullopt;
   if (args.size() == 1 && IsOfNumpy(tracer_.numbers(), args[0].object)) {
-    const bool item = Py_TYPE(o) == &PyMethodDescr_Type && NameOfCallable(callable) == "item";
-    if (!converts && !item) return std::nullopt;
-    Ref plain = PlainNumberOf(tracer_.numbers(), args[0].object);
-    if (!plain || item) return Done(std::move(plain));
+    const Ref plain = converts ? PlainNumberOf(tracer_.numbers(), args[0].object) : Ref();
     const ValueView of[] = {ValueView(plain, kNoSource)};
-    return Call(callable, of, kwnames);
+    return plain ? Call(callable, of, kwnames) : std::nullopt;
   }
   if (converts) {
     if (args.size() != 1 || !IsSymbolic(args[0])) return std::nullopt;

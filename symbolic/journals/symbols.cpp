@@ -1,6 +1,7 @@
 #include "symbolic/journals/symbols.h"
 
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -113,6 +114,18 @@ Ref PlainOf(BorrowedRef number) {
   return fits ? plain : Ref();
 }
 
+const Ref* FoundAt(const std::vector<std::pair<SourceId, Ref>>& known, SourceId source) {
+  const auto found = absl::c_find_if(known, [&](const auto& n) { return n.first == source; });
+  return found == known.end() ? nullptr : &found->second;
+}
+
+// The numbers, in their order, without sizes made of them.
+std::vector<std::pair<SourceId, Ref>> WithoutSizes(const std::vector<std::pair<SourceId, Ref>>& known) {
+  std::vector<std::pair<SourceId, Ref>> numbers;
+  absl::c_copy_if(known, std::back_inserter(numbers), [](const auto& n) { return !PyTuple_Check(n.second.get()); });
+  return numbers;
+}
+
 // A torch.Size with its symbolic items as `number_at` gives them; null: there are none.
 template <typename NumberAt>
 Ref SizeOf(BorrowedRef original, SourceId source, ReadJournal& reads, NumberAt&& number_at) {
@@ -143,14 +156,16 @@ Ref SizeOf(BorrowedRef original, SourceId source, ReadJournal& reads, NumberAt&&
 Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
   if (PyTuple_Check(original.get())) {
     if (sizes_ == nullptr || source == kNoSource || !sizes_->any_numbers()) return Ref();
-    return SizeOf(original, source, reads_, [&](BorrowedRef item, SourceId at) { return NumberAt(item, at); });
+    if (const Ref* known = FoundAt(numbers_, source)) return *known;
+    Ref size = SizeOf(original, source, reads_, [&](BorrowedRef item, SourceId at) { return NumberAt(item, at); });
+    if (size) numbers_.emplace_back(source, size);
+    return size;
   }
   const bool of_numpy = floats_ && IsOfNumpy(original);
   const bool is_float = PyFloat_CheckExact(original.get());
   if (!is_float && !of_numpy && !PyLong_CheckExact(original.get())) return Ref();
   if (is_float && !floats_) return Ref();
-  const auto known = std::find_if(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.first == source; });
-  if (known != numbers_.end()) return known->second;
+  if (const Ref* known = FoundAt(numbers_, source)) return *known;
   if (!IsNumberSymbolic(source)) return Ref();
   if (const Ref plain = PlainOf(original); !plain) return Ref();  // a NaN is not equal to itself
   Ref number = tracer_.MakeNumber(original);
@@ -226,8 +241,9 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   auto sizes = std::make_shared<EntrySizes>();
   sizes->expressions = tracer_.size_expressions();
   ReadValue read;
+  const std::vector<std::pair<SourceId, Ref>> numbers = WithoutSizes(numbers_);
   const auto source_of = [&](const tracing::SizeSymbol& s) {
-    return s.input_index == tracing::kIsNumberSymbol ? numbers_[static_cast<std::size_t>(s.dim)].first
+    return s.input_index == tracing::kIsNumberSymbol ? numbers[static_cast<std::size_t>(s.dim)].first
                                                      : inputs[static_cast<std::size_t>(s.input_index)].source;
   };
   const auto number = [&](SourceId source) {
@@ -241,7 +257,7 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
     return sizes->expressions.symbols()[symbol].type == ir::NumberType::kFloat;
   };
   const auto kind_of = [&](const tracing::SizeSymbol& s, bool of_float) {
-    if (IsOfNumpy(numbers_[static_cast<std::size_t>(s.dim)].second)) return of_float ? kIsNumpyFloat : kIsNumpyNumber;
+    if (IsOfNumpy(numbers[static_cast<std::size_t>(s.dim)].second)) return of_float ? kIsNumpyFloat : kIsNumpyNumber;
     return of_float ? kIsFloat : kIsNumber;
   };
   std::vector<SizeFacts::Symbol> symbols;

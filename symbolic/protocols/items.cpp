@@ -166,7 +166,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     return GetItem(act, container, ValueView(plain, kNoSource));
   }
   if (breaks_.unwinding()) return Value();
-  const bool native_items = t != nullptr && contents_.HasNative(*t, "__getitem__");
+  const bool native_items = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__getitem__");
   if (native_items && IsLeaf(key.object)) {
     reads_.Consume(key);
     if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
@@ -192,6 +192,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     }
   }
   const bool fake = IsFakeTensor(container.object);
+  if (fake && IsLeaf(key.object) && !CanSelect(tracer_.numbers(), container.object, key.object)) reads_.Consume(key);
   const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
   const ValueView own_key = key;  // for the journal
   if (fake) key = sized.args()[0];

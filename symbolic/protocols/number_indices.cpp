@@ -59,8 +59,11 @@ std::optional<Plan> PlanOf(const tracing::Numbers& numbers, const at::Tensor& t,
   }
   if (taken > t.dim() || ellipses > 1) return std::nullopt;
   Plan plan;
+  bool adds_dims = false;
   for (PyObject* part : parts) {
+    adds_dims = adds_dims || part == Py_None;
     if (IsNumber(numbers, part)) {
+      if (adds_dims) return std::nullopt;  // whose stride follows from the next one
       const std::int64_t selected = static_cast<std::int64_t>(plan.selections.size());
       if (!IsWithin(numbers, t, dim + selected, part)) return std::nullopt;
       plan.selections.push_back({dim, numbers.ToTorch(part)});
@@ -82,18 +85,29 @@ Ref TupleOf(absl::Span<PyObject* const> parts) {
 
 }  // namespace
 
-NumberIndex SelectNumbers(const tracing::Numbers& numbers, NativeBoundary& boundary, BorrowedRef container,
-                          BorrowedRef key) {
-  if (numbers.none() || !IsFakeTensor(container)) return {};
+namespace {
+std::optional<Plan> PlanFor(const tracing::Numbers& numbers, BorrowedRef container, BorrowedRef key) {
+  if (numbers.none() || !IsFakeTensor(container)) return std::nullopt;
   PyObject* const o = key;
   const bool one = IsNumber(numbers, o);
-  if (!one && !(PyTuple_CheckExact(o) && numbers.Holds(key))) return {};
-  if (!THPVariable_CheckTypeExact(Py_TYPE(container.get())) || at::impl::PythonTorchFunctionTLS::stack_len() > 0)
-    return {};
+  if (!one && !(PyTuple_CheckExact(o) && numbers.Holds(key))) return std::nullopt;
+  const bool is_heard = at::impl::PythonTorchFunctionTLS::stack_len() > 0;
+  if (!THPVariable_CheckTypeExact(Py_TYPE(container.get())) || is_heard) return std::nullopt;
   const absl::Span<PyObject* const> parts(one ? &o : &PyTuple_GET_ITEM(o, 0),
                                           one ? 1 : static_cast<std::size_t>(PyTuple_GET_SIZE(o)));
-  const std::optional<Plan> plan = PlanOf(numbers, THPVariable_Unpack(container.get()), parts);
-  if (!plan || plan->selections.empty()) return {};
+  std::optional<Plan> plan = PlanOf(numbers, THPVariable_Unpack(container.get()), parts);
+  return plan && plan->selections.empty() ? std::nullopt : std::move(plan);
+}
+}  // namespace
+
+bool CanSelect(const tracing::Numbers& numbers, BorrowedRef container, BorrowedRef key) {
+  return PlanFor(numbers, container, key).has_value();
+}
+
+NumberIndex SelectNumbers(const tracing::Numbers& numbers, NativeBoundary& boundary, BorrowedRef container,
+                          BorrowedRef key) {
+  const std::optional<Plan> plan = PlanFor(numbers, container, key);
+  if (!plan) return {};
   Ref selected = Ref::Create(container);
   for (const Selection& s : plan->selections) {
     selected = Ref::Steal(boundary.RunAsLeaf(true, [&] {

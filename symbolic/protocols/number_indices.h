@@ -18,6 +18,8 @@ struct NumberIndex {
   bool selects_all() const { return tensor && rest.get() == Py_Ellipsis; }
 };
 
+// A symbolic integer alone that no selection stands for is looked at.
+bool CanSelect(const tracing::Numbers& numbers, BorrowedRef container, BorrowedRef key);
 // Of what is no tensor too: it is left as it is.
 NumberIndex SelectNumbers(const tracing::Numbers& numbers, NativeBoundary& boundary, BorrowedRef container,
                           BorrowedRef key);

@@ -59,7 +59,7 @@ def written_places():
         y[n, 1] = -1
         y[:, n] += z[n]
         z[n, torch.tensor([0, 2])] = 5.0
-        z[..., n] = z[0, n]
+        z[..., n] = z[0, n].clone()
         return y, z
 
     return with_places(f)

@@ -64,7 +64,7 @@ def comparisons():
 @program
 def made_into_numbers_of_python():
     def f(x, n):
-        return x * int(n), float(n) + 1, n.item() * 2, int(n) // 2, x + n.item()
+        return x * int(n), float(n) + 1, int(n) * 2, int(n) // 2, x + float(n)
 
     return with_integers(f)
 
