@@ -108,6 +108,13 @@ bool IsNotANumber(PyObject* o) {
 }
 }  // namespace
 
+namespace {
+// Or a torch.Size with such numbers.
+bool IsSymbolicLeaf(const tracing::Numbers& numbers, BorrowedRef leaf) {
+  return numbers.IsSymbolic(leaf) || (PyTuple_Check(leaf.get()) && numbers.Holds(leaf));
+}
+}  // namespace
+
 void ReadJournal::PinNumber(BorrowedRef object) {
   if (!tracer_.numbers().none()) tracer_.numbers().Pin(object);
 }
@@ -121,7 +128,7 @@ void ReadJournal::Move(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object) || !MayRead(v.source)) return;
   if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;
-  if (tracer_.numbers().IsSymbolic(v.object)) {  // the guard on sizes says what is relied on
+  if (IsSymbolicLeaf(tracer_.numbers(), v.object)) {  // the guard on sizes says what is relied on
     consumed_leaves_[o].push_back(v.source);
     number_sources_.insert(v.source);
     if (const BorrowedRef original = tracer_.numbers().OriginalOf(o)) consumed_leaves_[original].push_back(v.source);
@@ -166,7 +173,7 @@ bool ReadJournal::GuardLostIdentity(ValueView left, ValueView right, bool same) 
 SourceId ReadJournal::SourceOfConsumed(BorrowedRef leaf) const {
   const auto consumed = consumed_leaves_.find(leaf.get());
   if (consumed == consumed_leaves_.end()) return kNoSource;
-  if (tracer_.numbers().IsSymbolic(leaf)) return consumed->second.front();
+  if (IsSymbolicLeaf(tracer_.numbers(), leaf)) return consumed->second.front();
   if (ValueDecidesIdentity(leaf)) return kNoSource;
   if (PyUnicode_CheckExact(leaf.get()) && PyUnicode_CHECK_INTERNED(leaf.get())) return kNoSource;
   // A constant of the code may be the object that stands where a symbolic number is read.

@@ -149,6 +149,7 @@ Ref SizeOf(BorrowedRef original, SourceId source, ReadJournal& reads, NumberAt&&
     reads.Move(ValueView(items[i], sources[i]));
     PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), items[i].release());
   }
+  if (made) reads.Move(ValueView(made, source));  // where it is only moved the object itself comes back
   return made;
 }
 }  // namespace

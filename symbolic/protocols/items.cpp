@@ -192,10 +192,11 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     }
   }
   const bool fake = IsFakeTensor(container.object);
-  if (fake && IsLeaf(key.object) && !CanSelect(tracer_.numbers(), container.object, key.object)) reads_.Consume(key);
-  const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  const bool selects = fake && (!IsLeaf(key.object) || CanSelect(tracer_.numbers(), container.object, key.object));
+  if (fake && !selects) reads_.Consume(key);
   const ValueView own_key = key;  // for the journal
-  if (fake) key = sized.args()[0];
+  const TorchArguments sized(tracer_.numbers(), absl::MakeConstSpan(&own_key, selects ? 1 : 0));
+  if (selects) key = sized.args()[0];
   const bool is_part = native_items && t->kind == TrackedKind::kTuple && PySlice_Check(key.object.get());
   if (is_part ? !MoveItems(*t) : !arguments_.PrepareOuter(container)) return Value();
   if (!arguments_.PrepareNative(key)) return Value();

@@ -101,8 +101,11 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
     const bool symbolic = capture_.tracer().numbers().Holds(object);
-    if (symbolic && PyTuple_Check(object.get())) return OfTuple(object);
     if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
+    if (symbolic && PyTuple_Check(object.get()) && source == kNoSource) {
+      const auto made = known_.find(object.get());
+      return made != known_.end() ? made->second : OfTuple(object);
+    }
     return source != kNoSource ? FromSource(source) : symbolic ? OfSize(object) : Constant(object);
   }
   const auto it = known_.find(object.get());
