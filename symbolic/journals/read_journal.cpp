@@ -126,8 +126,13 @@ void ReadJournal::Consume(ValueView v) {
 
 void ReadJournal::Move(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object) || !MayRead(v.source)) return;
-  if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;
+  if (sources_[v.source].kind == SourceKind::kConstant) return;
+  if (!IsNewsOfLeaf(v.source, kConsumed)) {
+    // Two objects stand for it, where it was symbolic until it was looked at.
+    if (IsNumpyNumberType(v.object.type())) consumed_leaves_.try_emplace(o, 1, v.source);
+    return;
+  }
   if (IsSymbolicLeaf(tracer_.numbers(), v.object)) {  // the guard on sizes says what is relied on
     consumed_leaves_[o].push_back(v.source);
     number_sources_.insert(v.source);

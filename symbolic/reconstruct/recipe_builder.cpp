@@ -160,15 +160,6 @@ int RecipeBuilder::OutputOf(BorrowedRef fake) {
   return static_cast<int>(tensors_.size()) - 1;
 }
 
-RecipeId RecipeBuilder::OfSize(BorrowedRef number) {
-  RecipeId& id = known_.try_emplace(number.get(), kNoRecipe).first->second;
-  if (id != kNoRecipe) return id;
-  id = Add(RecipeOp::kSize, {}, nullptr, capture_.tracer().numbers().Find(number)->expr);
-  const bool of_python = PyLong_CheckExact(number.get()) || PyFloat_CheckExact(number.get());
-  if (!of_python) id = Add(RecipeOp::kCall, {id}, reinterpret_cast<PyObject*>(number.type()));  // numpy's
-  return id;
-}
-
 absl::StatusOr<std::vector<RecipeId>> RecipeBuilder::OfAll(absl::Span<PyObject* const> objects) {
   std::vector<RecipeId> ids;
   for (PyObject* o : objects) {

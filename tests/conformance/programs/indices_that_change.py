@@ -1,5 +1,7 @@
 """Subscripts of tensors by integers that a later call has otherwise, and sequences of such integers."""
 
+from typing import NamedTuple
+
 import torch
 
 from conformance.program import Args, Case, program
@@ -101,6 +103,24 @@ def sizes_in_sequences():
 
     sizes = ((2, 3), (3, 3), (4, 2), (1, 5), (0, 2), (2, 7))
     return Case(f, vector(1), [2, 2], (3, 2), then=[lambda s=s: Args(vector(1), list(s), s[::-1]) for s in sizes])
+
+
+class Pair(NamedTuple):
+    height: int
+    width: int
+
+
+class Listed(list):
+    pass
+
+
+@program
+def sizes_in_sequences_of_classes():
+    def f(x, pair, listed):
+        y = x.view(pair) * 2, x.view(listed) + 1, x.view(Pair(pair.width, pair.height)).sin(), x.reshape([*listed])
+        return y, pair.height * pair.width, torch.zeros(listed[0]), listed
+
+    return Case(f, vector(24), Pair(2, 12), Listed([3, 8]), then=[lambda n=n: Args(vector(24), Pair(n, 24 // n), Listed([24 // n, n])) for n in (3, 4, 6, 24, 1)])
 
 
 @program
