@@ -1,3 +1,5 @@
+// Recipes of symbolic numbers: computed anew in each call. Numpy's are made by their types.
+
 #include "symbolic/capture/capture.h"
 #include "symbolic/reconstruct/recipe_builder.h"
 #include "symbolic/tracing/numbers.h"
@@ -5,7 +7,6 @@
 
 namespace framefuse {
 
-// Computed anew in each call. Numpy's are made by their types.
 RecipeId RecipeBuilder::OfSize(BorrowedRef number) {
   RecipeId& id = known_.try_emplace(number.get(), kNoRecipe).first->second;
   if (id != kNoRecipe) return id;
