@@ -1,6 +1,8 @@
 // Texts of guards: the one that fails with both values, and all as a Python function.
 #include <sstream>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/logging.h"
 #include "guards/changed_places.h"
 #include "guards/kinds.h"
@@ -181,9 +183,27 @@ std::string Explainer::FirstFailure() {
 
 namespace {
 bool IsOtherNumber(const Fact& fact, BorrowedRef value) {
-  const auto is_number = [](PyObject* o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); };
+  const auto is_number = [](PyObject* o) {
+    const bool of_numpy =
+        (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 && absl::StartsWith(Py_TYPE(o)->tp_name, "numpy.");
+    return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || of_numpy;
+  };
   return fact.kind == GuardKind::kEquals && value && fact.expected.get() && is_number(value.get()) &&
          Py_TYPE(fact.expected.get()) == Py_TYPE(value.get()) && !Holds(fact, value);
+}
+// Items of a torch.Size, which is compared as a whole.
+std::vector<Py_ssize_t> OtherItems(const Fact& fact, BorrowedRef value) {
+  std::vector<Py_ssize_t> other;
+  PyObject *before = fact.expected.get(), *now = value.get();
+  if (fact.kind != GuardKind::kEquals || now == nullptr || before == nullptr || Py_TYPE(before) != Py_TYPE(now) ||
+      !PyTuple_Check(now) || PyTuple_GET_SIZE(now) != PyTuple_GET_SIZE(before)) {
+    return other;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(now); ++i) {
+    PyObject *a = PyTuple_GET_ITEM(before, i), *b = PyTuple_GET_ITEM(now, i);
+    if (PyLong_CheckExact(a) && PyLong_CheckExact(b) && PyObject_RichCompareBool(a, b, Py_EQ) == 0) other.push_back(i);
+  }
+  return other;
 }
 bool IsOtherLength(const Fact& fact, BorrowedRef value) {
   const Py_ssize_t length = value ? RawLength(value) : -1;
@@ -206,6 +226,9 @@ std::vector<GuardProgram::OtherSizes> Explainer::FindOtherSizes() {
       if (IsOtherNumber(fact, values_[i])) {
         found.push_back({Name(source), {}});
         if (read.integer_key) found.push_back({TextOfItems(Name(read.base)), {}});
+      }
+      for (const Py_ssize_t item : OtherItems(fact, values_[i])) {
+        found.push_back({absl::StrCat(Name(source), "[", item, "]"), {}});
       }
       if (fact.kind == GuardKind::kLength && IsOtherLength(fact, values_[i])) {
         found.push_back({TextOfLength(Name(source)), {}});

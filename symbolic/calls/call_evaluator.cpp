@@ -68,6 +68,13 @@ bool IsFrameOf(const Activation& act, BorrowedRef function) {
 }
 
 namespace {
+// Sizes of what a list of the program's own holds are known once that was looked at. False: broke.
+bool SeeItems(const ObjectTable& objects, NativeArguments& arguments, absl::Span<const ValueView> args) {
+  return std::all_of(args.begin(), args.end(), [&](ValueView v) {
+    const bool holds = PyList_CheckExact(v.object.get()) || PyTuple_CheckExact(v.object.get());
+    return !holds || objects.Find(v.object) == nullptr || arguments.PrepareOuter(v);
+  });
+}
 // type.__call__, which a metaclass's own asks for by super().
 bool IsCallOfType(BorrowedRef wrapper) {
   static PyObject* const call = PyUnicode_InternFromString("__call__");
@@ -103,6 +110,7 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
       (!known->of_torch_only || IsTorchCode(frame_ops::Code(act.frame)))) {
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
+  if (HasSizedSubstitute(callable.object) && !SeeItems(objects_, arguments_, args)) return Value();
   const BorrowedRef sized = SizedSubstitute(sizes_, callable.object, args);
   if (sized && !IsFrameOf(act, sized)) return CallWith(act, ValueView(sized, kNoSource), args, kwnames, completion);
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function

@@ -222,6 +222,7 @@ std::optional<Value> NativeCalls::TensorOfNumber(Activation& act, absl::Span<con
   if (PositionalCount(args, kwnames) != 1 || fx_.keep_values() || !tracer_.numbers().IsSymbolic(args[0].object))
     return std::nullopt;
   const bool is_float = PyFloat_CheckExact(args[0].object.get());
+  if (!is_float && !PyLong_CheckExact(args[0].object.get())) return std::nullopt;  // numpy's: of its type
   c10::ScalarType type = is_float ? c10::get_default_dtype_as_scalartype() : c10::ScalarType::Long;
   ValueView device;
   for (std::size_t i = 1; i < args.size(); ++i) {

@@ -252,9 +252,11 @@ Value ObjectCalls::CallEx(Activation& act, ValueView callable, ValueView args, V
   Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
   // It holds nothing but integers, which may be symbolic: they are only moved.
   const bool sizes = t == nullptr && THPSize_Check(args.object.get());
+  if (sizes) reads_.Move(args);
   if (sizes) tuple = Ref::Steal(PyTuple_GetSlice(args.object, 0, PyTuple_GET_SIZE(args.object.get())));
   if (!tuple) {
-    if (!arguments_.PrepareNative(args)) return Value();
+    const bool moves = PyList_CheckExact(args.object.get());  // numbers in it, too
+    if (!(moves ? arguments_.PrepareOuter(args) : arguments_.PrepareNative(args))) return Value();
     tuple = Ref::Steal(boundary_.Run([&] { return PySequence_Tuple(args.object); }, args.object));
     if (!boundary_.Check()) return Value();
     if (!tuple) return native_.CallEx(act, callable, args, kwargs);  // raises with the callable's name

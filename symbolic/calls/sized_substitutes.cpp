@@ -37,6 +37,8 @@ void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement) {
   if (added) Py_INCREF(callable.get());  // its address stays its own
 }
 
+bool HasSizedSubstitute(BorrowedRef callable) { return Substitutes().contains(callable.get()); }
+
 BorrowedRef SizedSubstitute(const SizeOperations& sizes, BorrowedRef callable, absl::Span<const ValueView> args) {
   const auto found = Substitutes().find(callable.get());
   if (found == Substitutes().end()) return BorrowedRef();

@@ -9,6 +9,7 @@
 
 namespace framefuse {
 
+bool HasSizedSubstitute(BorrowedRef callable);
 void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement);
 // Null: there is none, or no argument is symbolic.
 BorrowedRef SizedSubstitute(const SizeOperations& sizes, BorrowedRef callable, absl::Span<const ValueView> args);

@@ -177,7 +177,7 @@ void EntryMaker::LogRecompile(Site& site, const Entries& known, const FrameView&
 
 // In which sizes the tensors at hand differ from those of an entry, and which integers do.
 void EntryMaker::NoteOtherSizes(const Entries& known, const FrameView& view) const {
-  if (settings_.sizes->mode() != DynamicMode::kWhatChanged) return;
+  if (settings_.sizes->mode() == DynamicMode::kNever) return;
   for (const std::shared_ptr<Entry>& e : known) {
     for (const GuardProgram::OtherSizes& other : static_cast<const CompiledEntry&>(*e).guards->FindOtherSizes(view)) {
       if (other.dims.empty() && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);

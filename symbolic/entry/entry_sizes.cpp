@@ -1,10 +1,12 @@
 #include "symbolic/entry/entry_sizes.h"
 
 #include <bit>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "guards/leaf/tensor.h"
+#include "symbolic/entry/numpy_kinds.h"
 
 namespace framefuse {
 
@@ -19,13 +21,27 @@ std::optional<std::int64_t> IntegerOf(PyObject* object) {
 namespace {
 std::int64_t BitsOf(PyObject* object) { return std::bit_cast<std::int64_t>(PyFloat_AS_DOUBLE(object)); }
 
+// As Python's number, by numpy's own code. Null: it is none.
+Ref PlainOf(PyObject* object, bool is_float) {
+  const bool of_numpy = object != nullptr && (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 &&
+                        std::strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0;
+  if (!of_numpy || (PyIndex_Check(object) != 0) == is_float) return Ref();
+  Ref plain = Ref::Steal(is_float ? PyNumber_Float(object) : PyNumber_Index(object));
+  if (!plain) PyErr_Clear();
+  return plain;
+}
+
 // Nothing: it is no such number.
 std::optional<std::int64_t> NumberOf(PyObject* object, int kind) {
+  if (kind == kIsNumpyNumber || kind == kIsNumpyFloat) {
+    const Ref plain = PlainOf(object, kind == kIsNumpyFloat);
+    return plain ? NumberOf(plain, kind == kIsNumpyFloat ? kIsFloat : kIsNumber) : std::nullopt;
+  }
   if (kind == kIsNumber) return IntegerOf(object);
   return object != nullptr && PyFloat_CheckExact(object) ? std::optional(BitsOf(object)) : std::nullopt;
 }
 
-bool IsItself(int dim) { return dim == kIsNumber || dim == kIsFloat; }
+bool IsItself(int dim) { return dim < 0 && dim != kIsUnbacked; }
 }  // namespace
 
 std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
@@ -37,9 +53,7 @@ std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
       continue;
     }
     PyObject* object = objects[s.source];
-    values.push_back(s.dim == kIsNumber  ? PyLong_AsLongLong(object)
-                     : s.dim == kIsFloat ? BitsOf(object)
-                                         : SizeOf(object, s.dim));
+    values.push_back(IsItself(s.dim) ? NumberOf(object, s.dim).value_or(0) : SizeOf(object, s.dim));
   }
   return values;
 }
@@ -99,8 +113,8 @@ std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
     absl::StrAppend(&text, text.empty() ? "" : " and ", condition);
   };
   for (const Symbol& s : symbols_) {
-    if (s.dim == kIsNumber) add(absl::StrCat("is_int32(", names[s.tensor], ")"));
-    if (s.dim == kIsFloat) add(absl::StrCat("is_float(", names[s.tensor], ")"));
+    if (s.dim == kIsNumber || s.dim == kIsNumpyNumber) add(absl::StrCat("is_int32(", names[s.tensor], ")"));
+    if (s.dim == kIsFloat || s.dim == kIsNumpyFloat) add(absl::StrCat("is_float(", names[s.tensor], ")"));
   }
   for (const Condition& c : conditions_) add(named.Print(c.condition));
   for (const Stride& s : strides_) {
@@ -114,7 +128,8 @@ std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<P
   if (!all) {
     for (const Symbol& s : symbols_) {
       if (!IsItself(s.dim) || NumberOf(tensors[s.tensor], s.dim).has_value()) continue;
-      return absl::StrCat(names[s.tensor], s.dim == kIsFloat ? " is no float" : " is no integer of 32 bits");
+      return absl::StrCat(names[s.tensor],
+                          s.dim == kIsFloat || s.dim == kIsNumpyFloat ? " is no float" : " is no integer of 32 bits");
     }
     return absl::StrCat("what is computed of ", absl::StrJoin(names, ", "), " does not fit in 64 bits");
   }

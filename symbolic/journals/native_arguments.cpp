@@ -272,8 +272,30 @@ bool NativeArguments::PrepareContainerOfClass(Tracked& t, bool allow_instances) 
   return reads_.GuardProtocolMethods(type);
 }
 
+namespace {
+// Symbolic numbers have SymInts in their places in these (TorchArguments).
+bool IsSizedForTorch(PyObject* o) { return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PySlice_Check(o); }
+
+void PinNumbersIn(ReadJournal& reads, BorrowedRef object, int depth = 0) {
+  constexpr int kDeepest = 20;
+  PyObject* o = object;
+  if (IsLeaf(object)) reads.PinNumber(object);
+  if (depth == kDeepest) return;
+  if (PyDict_Check(o)) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value) != 0;) PinNumbersIn(reads, value, depth + 1);
+    return;
+  }
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+    PinNumbersIn(reads, PySequence_Fast_GET_ITEM(o, i), depth + 1);
+  }
+}
+}  // namespace
+
 bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {
   PyObject* o = object;
+  if (for_torch_ && !IsSizedForTorch(o)) PinNumbersIn(reads_, object);
   if (PyTuple_Check(o)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
       const BorrowedRef item(PyTuple_GET_ITEM(o, i));  // null: zip_longest() gave up an iterator that has ended

@@ -20,7 +20,8 @@
 
 namespace framefuse {
 
-// Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
+// Fills the shadow with representatives and guards what C code could see of it: length, keys, items. A symbolic number
+// among them is known by itself: who hands the shadow to code that looks at it pins the number (NativeArguments).
 void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
   if (!t.has_shadow() || breaks_.unwinding()) return;
   if (t.appended_from >= 0) {  // appended items stand behind the original's
@@ -42,7 +43,7 @@ void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t.representative.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(t.representative.get(), i);
       Ref index = Ref::Steal(PyLong_FromSsize_t(i));
-      if (IsLeaf(item)) reads_.Consume(ValueView(item, reads_.sources().Item(t.source, index)));
+      if (IsLeaf(item)) reads_.Move(ValueView(item, reads_.sources().Item(t.source, index)));
     }
   }
 }
@@ -70,7 +71,7 @@ int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own,
 
 Value ObjectContents::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key) {
   Value v = objects_.Adopt(item, reads_.sources().Item(t.source, key));
-  if (v) reads_.Consume(v);
+  if (v) reads_.Move(v);
   return v;
 }
 

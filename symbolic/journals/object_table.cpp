@@ -108,7 +108,11 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     const bool can_be_absent = source != kNoSource && reads_.sources()[source].base != kNoSource;
     if (can_be_absent) reads_.NoteLeaf(source);
     if (IsNumpyNumberType(original.type())) boundary_.RaiseNumpyErrors();
-    if (Ref number = symbols_.NumberAt(original, source)) return Value{std::move(number), source};
+    if (Ref number = symbols_.NumberAt(original, source)) {
+      if (!PyTuple_Check(number.get())) return Value{std::move(number), source};
+      elements_by_value_.insert(number.get());  // nobody may ask which object a torch.Size is
+      return Value{std::move(number), kNoSource};
+    }
     return Value{Ref::Create(original), source};
   }
   if (breaks_.unwinding()) return Value();  // an item before it broke, and its error is set

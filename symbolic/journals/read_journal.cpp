@@ -108,6 +108,13 @@ bool IsNotANumber(PyObject* o) {
 }
 }  // namespace
 
+namespace {
+// Or a torch.Size with such numbers.
+bool IsSymbolicLeaf(const tracing::Numbers& numbers, BorrowedRef leaf) {
+  return numbers.IsSymbolic(leaf) || (PyTuple_Check(leaf.get()) && numbers.Holds(leaf));
+}
+}  // namespace
+
 void ReadJournal::PinNumber(BorrowedRef object) {
   if (!tracer_.numbers().none()) tracer_.numbers().Pin(object);
 }
@@ -119,9 +126,14 @@ void ReadJournal::Consume(ValueView v) {
 
 void ReadJournal::Move(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object) || !MayRead(v.source)) return;
-  if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;
-  if (tracer_.numbers().IsSymbolic(v.object)) {  // the guard on sizes says what is relied on
+  if (sources_[v.source].kind == SourceKind::kConstant) return;
+  if (!IsNewsOfLeaf(v.source, kConsumed)) {
+    // Two objects stand for it, where it was symbolic until it was looked at.
+    if (IsNumpyNumberType(v.object.type())) consumed_leaves_.try_emplace(o, 1, v.source);
+    return;
+  }
+  if (IsSymbolicLeaf(tracer_.numbers(), v.object)) {  // the guard on sizes says what is relied on
     consumed_leaves_[o].push_back(v.source);
     number_sources_.insert(v.source);
     if (const BorrowedRef original = tracer_.numbers().OriginalOf(o)) consumed_leaves_[original].push_back(v.source);
@@ -166,14 +178,16 @@ bool ReadJournal::GuardLostIdentity(ValueView left, ValueView right, bool same) 
 SourceId ReadJournal::SourceOfConsumed(BorrowedRef leaf) const {
   const auto consumed = consumed_leaves_.find(leaf.get());
   if (consumed == consumed_leaves_.end()) return kNoSource;
-  if (tracer_.numbers().IsSymbolic(leaf)) return consumed->second.front();
+  if (IsSymbolicLeaf(tracer_.numbers(), leaf)) return consumed->second.front();
   if (ValueDecidesIdentity(leaf)) return kNoSource;
   if (PyUnicode_CheckExact(leaf.get()) && PyUnicode_CHECK_INTERNED(leaf.get())) return kNoSource;
   // A constant of the code may be the object that stands where a symbolic number is read.
   const auto& sources = consumed->second;
   const auto fixed = [&](SourceId source) { return !number_sources_.contains(source); };
   const auto source = std::find_if(sources.begin(), sources.end(), fixed);
-  return source == sources.end() ? kNoSource : *source;
+  // That of numpy's which was symbolic until it was looked at is an object of its own.
+  if (source == sources.end()) return IsNumpyNumberType(leaf.type()) ? sources.front() : kNoSource;
+  return *source;
 }
 
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.

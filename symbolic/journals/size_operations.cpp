@@ -12,6 +12,7 @@
 
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/numpy_operations.h"
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/messages/code_text.h"
 
@@ -74,6 +75,9 @@ SizeOperations::SizeOperations(Journals& journals)
 std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
   const auto operation = ArithmeticOf(nb_op);
+  if (operation) {
+    if (Ref made = CombineOfNumpy(tracer_.numbers(), reads_, *operation, left, right)) return Done(std::move(made));
+  }
   if (!operation || !IsNumber(left.object) || !IsNumber(right.object)) return std::nullopt;
   if (!IsSymbolic(left)) reads_.Consume(left);
   if (!IsSymbolic(right)) reads_.Consume(right);
@@ -87,12 +91,18 @@ std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView
 
 std::optional<Value> SizeOperations::Negate(UnaryOp op, ValueView v) {
   if (op != UnaryOp::kNegative || !IsSymbolic(v)) return std::nullopt;
+  if (!IsNumber(v.object)) {
+    Ref made = NegateOfNumpy(tracer_.numbers(), v);
+    return made ? std::optional(Done(std::move(made))) : std::nullopt;
+  }
   return Done(tracer_.numbers().Negate(v.object));
 }
 
 std::optional<bool> SizeOperations::Compare(int py_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
-  if (!IsNumber(left.object) || !IsNumber(right.object)) return std::nullopt;
+  if (!IsNumber(left.object) || !IsNumber(right.object)) {
+    return CompareOfNumpy(tracer_.numbers(), reads_, py_op, left, right);
+  }
   if (!IsSymbolic(left)) reads_.Consume(left);
   if (!IsSymbolic(right)) reads_.Consume(right);
   return tracer_.numbers().Compare(py_op, left.object, right.object);
@@ -259,6 +269,11 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
   const bool converts = to_float || o == reinterpret_cast<PyObject*>(&PyLong_Type);
   if (converts && args.size() == 1 && IsFakeTensor(args[0].object)) return NumberOf(args[0], to_float);
   if (tracer_.numbers().none()) return std::nullopt;
+  if (args.size() == 1 && IsOfNumpy(tracer_.numbers(), args[0].object)) {
+    const Ref plain = converts ? PlainNumberOf(tracer_.numbers(), args[0].object) : Ref();
+    const ValueView of[] = {ValueView(plain, kNoSource)};
+    return plain ? Call(callable, of, kwnames) : std::nullopt;
+  }
   if (converts) {
     if (args.size() != 1 || !IsSymbolic(args[0])) return std::nullopt;
     const bool same = to_float != IsInteger(args[0].object);
@@ -311,14 +326,18 @@ std::optional<Value> SizeOperations::OfNumbers(std::string_view name, absl::Span
 
 std::optional<Value> SizeOperations::NumberOf(ValueView tensor, bool is_float) {
   const at::Tensor& t = THPVariable_Unpack(tensor.object.get());
-  if (t.dim() != 0 || t.is_floating_point() != is_float || !tracer_.TakesUnbacked()) return std::nullopt;
+  if (t.dim() != 0 || t.is_complex() || !tracer_.TakesUnbacked()) return std::nullopt;
   if (t.requires_grad()) return std::nullopt;  // torch warns
   if (const Ref known = tracer_.KnownValueOf(tensor.object)) {
     const tracing::Tracer::Suspended off;
     return Done(Ref::Steal(is_float ? PyNumber_Float(known) : PyNumber_Long(known)));
   }
   Ref number = tracer_.UnbackedNumbersOf(tensor.object);
-  return number ? std::optional(Done(std::move(number))) : std::nullopt;
+  if (!number || t.is_floating_point() == is_float) {
+    return number ? std::optional(Done(std::move(number))) : std::nullopt;
+  }
+  return is_float ? Done(tracer_.numbers().ToFloat(number))
+                  : Apply(tracing::NumberFunction::kTruncate, ValueView(number, kNoSource));
 }
 
 std::optional<Value> SizeOperations::LengthOf(ValueView tensor) {
@@ -356,6 +375,9 @@ TorchArguments::TorchArguments(tracing::Numbers& numbers, BorrowedRef callable, 
                                BorrowedRef kwnames)
     : numbers_(numbers), args_(args) {
   if (numbers.none()) return;
+  if (TellsTypesOfNumbers(callable)) {
+    for (const ValueView& v : args) PinNumpyIn(numbers, v.object);
+  }
   if (torch::should_allow_numbers_as_tensors(std::string(NameOfCallable(callable)))) {
     PyObject* self = PyCFunction_Check(callable.get()) ? PyCFunction_GET_SELF(callable.get()) : nullptr;
     BorrowedRef tensor(self != nullptr && IsFakeTensor(self) ? self : nullptr);
@@ -385,6 +407,7 @@ void TorchArguments::TakeTensors(BorrowedRef tensor, BorrowedRef kwnames) {
     if (!made) {
       numbers_.Pin(number);
       PyObject* o = number.get();
+      if (!IsNumber(number)) continue;  // numpy's is a plain one now
       made = Ref::Steal(PyFloat_CheckExact(o) ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(o))
                                               : PyLong_FromLongLong(PyLong_AsLongLong(o)));
     }

@@ -1,19 +1,23 @@
 #include "symbolic/journals/symbols.h"
 
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/changed_places.h"
 #include "guards/read.h"
+#include "symbolic/entry/numpy_kinds.h"
 #include "symbolic/journals/frame_stack.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/messages/code_text.h"
+#include "symbolic/rules/numpy_scalars.h"
 #include "symbolic/tracing/numbers.h"
 
 namespace framefuse {
@@ -46,7 +50,8 @@ DimMask MarkedAs(BorrowedRef tensor, const char* name) {
 DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const {
   if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return 0;
   const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
-  if (sizes_->mode() == DynamicMode::kAll) return is_parameter || IsBuffer(source) ? 0 : ~pinned;
+  const bool all = sizes_->mode() == DynamicMode::kAll;
+  if (all && (is_parameter || !IsBuffer(source))) return is_parameter ? 0 : ~pinned;
   // Of a size that torch is to know nothing about, which has no such form here, it is known that it may change.
   const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") |
                          MarkedAs(tensor, "_dynamo_weak_dynamic_indices") |
@@ -78,7 +83,7 @@ bool Symbols::IsNoted(SourceId source) const {
   return !siblings.empty() && sizes_->IsNotedNumber(code, siblings);
 }
 
-// With all sizes those integers that are arguments: others are how a model was configured.
+// With all sizes those integers at once that are arguments: others are how a model was configured, until they change.
 bool Symbols::IsNumberSymbolic(SourceId source) const {
   if (sizes_ == nullptr || source == kNoSource) return false;
   switch (sizes_->mode()) {
@@ -87,7 +92,7 @@ bool Symbols::IsNumberSymbolic(SourceId source) const {
     case DynamicMode::kAll: {
       const Source& s = reads_.sources()[source];
       const bool length = s.kind == SourceKind::kLength && reads_.sources()[s.base].kind == SourceKind::kLocal;
-      return length || s.kind == SourceKind::kLocal;
+      return length || s.kind == SourceKind::kLocal || IsNoted(source);
     }
     case DynamicMode::kWhatChanged:
       return IsNoted(source);
@@ -95,16 +100,79 @@ bool Symbols::IsNumberSymbolic(SourceId source) const {
   return false;
 }
 
+namespace {
+bool IsOfNumpy(BorrowedRef number) {
+  return IsNumpyNumberType(number.type()) && !absl::StrContains(number.type()->tp_name, "bool");
+}
+
+// Its value as Python's number; null: it is none that a symbol may stand for.
+Ref PlainOf(BorrowedRef number) {
+  const bool is_int = PyIndex_Check(number.get()) != 0;
+  Ref plain = Ref::Steal(is_int ? PyNumber_Index(number) : PyNumber_Float(number));
+  if (!plain) PyErr_Clear();
+  const bool fits = plain && (is_int ? IntegerOf(plain).has_value() : !std::isnan(PyFloat_AS_DOUBLE(plain.get())));
+  return fits ? plain : Ref();
+}
+
+const Ref* FoundAt(const std::vector<std::pair<SourceId, Ref>>& known, SourceId source) {
+  const auto found = absl::c_find_if(known, [&](const auto& n) { return n.first == source; });
+  return found == known.end() ? nullptr : &found->second;
+}
+
+// The numbers, in their order, without sizes made of them.
+std::vector<std::pair<SourceId, Ref>> WithoutSizes(const std::vector<std::pair<SourceId, Ref>>& known) {
+  std::vector<std::pair<SourceId, Ref>> numbers;
+  absl::c_copy_if(known, std::back_inserter(numbers), [](const auto& n) { return !PyTuple_Check(n.second.get()); });
+  return numbers;
+}
+
+// A torch.Size with its symbolic items as `number_at` gives them; null: there are none.
+template <typename NumberAt>
+Ref SizeOf(BorrowedRef original, SourceId source, ReadJournal& reads, NumberAt&& number_at) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(original.get());
+  std::vector<Ref> items;
+  std::vector<SourceId> sources;
+  bool any = false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(original.get(), i);
+    sources.push_back(reads.sources().Item(source, Ref::Steal(PyLong_FromSsize_t(i))));
+    Ref number = PyLong_CheckExact(item) ? number_at(item, sources.back()) : Ref();
+    any = any || number;
+    items.push_back(number ? std::move(number) : Ref::Create(item));
+  }
+  if (!any) return Ref();
+  reads.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+  reads.AddLength(source, count);
+  Ref made = Ref::Steal(original.type()->tp_alloc(original.type(), count));
+  for (std::size_t i = 0; made && i < items.size(); ++i) {
+    reads.NoteLeaf(sources[i]);
+    reads.Move(ValueView(items[i], sources[i]));
+    PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), items[i].release());
+  }
+  if (made) reads.Move(ValueView(made, source));  // where it is only moved the object itself comes back
+  return made;
+}
+}  // namespace
+
 Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
+  if (PyTuple_Check(original.get())) {
+    if (sizes_ == nullptr || source == kNoSource || !sizes_->any_numbers()) return Ref();
+    if (const Ref* known = FoundAt(numbers_, source)) return *known;
+    Ref size = SizeOf(original, source, reads_, [&](BorrowedRef item, SourceId at) { return NumberAt(item, at); });
+    if (size) numbers_.emplace_back(source, size);
+    return size;
+  }
+  const bool of_numpy = floats_ && IsOfNumpy(original);
   const bool is_float = PyFloat_CheckExact(original.get());
-  if (!is_float && !PyLong_CheckExact(original.get())) return Ref();
+  if (!is_float && !of_numpy && !PyLong_CheckExact(original.get())) return Ref();
   if (is_float && !floats_) return Ref();
-  if (is_float && std::isnan(PyFloat_AS_DOUBLE(original.get()))) return Ref();  // which is not equal to itself
-  const auto known = std::find_if(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.first == source; });
-  if (known != numbers_.end()) return known->second;
+  if (const Ref* known = FoundAt(numbers_, source)) return *known;
   if (!IsNumberSymbolic(source)) return Ref();
-  if (!is_float && !IntegerOf(original)) return Ref();
+  if (const Ref plain = PlainOf(original); !plain) return Ref();  // a NaN is not equal to itself
   Ref number = tracer_.MakeNumber(original);
+  if (number && of_numpy) {
+    reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+  }
   numbers_.emplace_back(source, number);
   return number;
 }
@@ -174,8 +242,9 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   auto sizes = std::make_shared<EntrySizes>();
   sizes->expressions = tracer_.size_expressions();
   ReadValue read;
+  const std::vector<std::pair<SourceId, Ref>> numbers = WithoutSizes(numbers_);
   const auto source_of = [&](const tracing::SizeSymbol& s) {
-    return s.input_index == tracing::kIsNumberSymbol ? numbers_[static_cast<std::size_t>(s.dim)].first
+    return s.input_index == tracing::kIsNumberSymbol ? numbers[static_cast<std::size_t>(s.dim)].first
                                                      : inputs[static_cast<std::size_t>(s.input_index)].source;
   };
   const auto number = [&](SourceId source) {
@@ -188,6 +257,10 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   const auto is_float = [&](std::size_t symbol) {
     return sizes->expressions.symbols()[symbol].type == ir::NumberType::kFloat;
   };
+  const auto kind_of = [&](const tracing::SizeSymbol& s, bool of_float) {
+    if (IsOfNumpy(numbers[static_cast<std::size_t>(s.dim)].second)) return of_float ? kIsNumpyFloat : kIsNumpyNumber;
+    return of_float ? kIsFloat : kIsNumber;
+  };
   std::vector<SizeFacts::Symbol> symbols;
   for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
     if (s.input_index == tracing::kIsUnbackedSymbol) {
@@ -195,7 +268,7 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
       sizes->symbols.push_back({kNoSource, kIsUnbacked});
       continue;
     }
-    const int dim = s.input_index >= 0 ? s.dim : is_float(sizes->symbols.size()) ? kIsFloat : kIsNumber;
+    const int dim = s.input_index >= 0 ? s.dim : kind_of(s, is_float(sizes->symbols.size()));
     sizes->symbols.push_back({source_of(s), dim});
     symbols.push_back({number(source_of(s)), dim});
   }

@@ -3,11 +3,11 @@
 namespace framefuse {
 
 void DynamicSizes::Note(const PyCodeObject* code, const std::string& source, int dim) {
-  if (mode_ == DynamicMode::kWhatChanged && dim < kMostDims) noted_[{code, source}] |= DimMask{1} << dim;
+  if (mode_ != DynamicMode::kNever && dim < kMostDims) noted_[{code, source}] |= DimMask{1} << dim;
 }
 
 void DynamicSizes::NoteNumber(const PyCodeObject* code, const std::string& source) {
-  if (mode_ == DynamicMode::kWhatChanged) numbers_.insert({code, source});
+  if (mode_ != DynamicMode::kNever) numbers_.insert({code, source});
 }
 
 bool DynamicSizes::IsNotedNumber(const PyCodeObject* code, const std::string& source) const {

@@ -18,6 +18,7 @@
 #include "symbolic/journals/tracked.h"
 #include "symbolic/journals/write_journal.h"
 #include "symbolic/messages/graph_break.h"
+#include "symbolic/protocols/number_indices.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_rules.h"
 #include "symbolic/rules/number_arrays.h"
@@ -165,7 +166,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     return GetItem(act, container, ValueView(plain, kNoSource));
   }
   if (breaks_.unwinding()) return Value();
-  const bool native_items = t != nullptr && contents_.HasNative(*t, "__getitem__");
+  const bool native_items = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__getitem__");
   if (native_items && IsLeaf(key.object)) {
     reads_.Consume(key);
     if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
@@ -191,9 +192,11 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     }
   }
   const bool fake = IsFakeTensor(container.object);
-  const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  const bool selects = fake && (!IsLeaf(key.object) || CanSelect(tracer_.numbers(), container.object, key.object));
+  if (fake && !selects) reads_.Consume(key);
   const ValueView own_key = key;  // for the journal
-  if (fake) key = sized.args()[0];
+  const TorchArguments sized(tracer_.numbers(), absl::MakeConstSpan(&own_key, selects ? 1 : 0));
+  if (selects) key = sized.args()[0];
   const bool is_part = native_items && t->kind == TrackedKind::kTuple && PySlice_Check(key.object.get());
   if (is_part ? !MoveItems(*t) : !arguments_.PrepareOuter(container)) return Value();
   if (!arguments_.PrepareNative(key)) return Value();
@@ -201,7 +204,12 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     if (!writes_.Replace(*t)) return Value();  // its look-up may insert
   }
   FxCall call(fx_, {container.object, key.object});
-  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, container, key); });
+  const NumberIndex index = SelectNumbers(tracer_.numbers(), boundary_, container.object, own_key.object);
+  if (!boundary_.Check()) return Value();
+  const ValueView from = index.tensor ? ValueView(index.tensor, kNoSource) : container;
+  const ValueView rest = index.tensor ? ValueView(index.rest, kNoSource) : key;
+  Value result = index.selects_all() ? Value{index.tensor, kNoSource}
+                                     : boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, from, rest); });
   if (!boundary_.Check()) return Value();
   if (result && fake) {
     const BorrowedRef function = NamedOperator("getitem");
@@ -238,7 +246,14 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
   if ((fake || PySlice_Check(key.object.get())) && !arguments_.PrepareNative(value)) return false;
   if (t != nullptr && !writes_.Replace(*t)) return false;
   FxCall call(fx_, {container.object, key.object, value.object});
-  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, container, key, value); });
+  // Torch's own way with a single integer of Python's keeps it symbolic.
+  const NumberIndex index = PyLong_CheckExact(own_key.object.get())
+                                ? NumberIndex()
+                                : SelectNumbers(tracer_.numbers(), boundary_, container.object, own_key.object);
+  if (!boundary_.Check()) return false;
+  const ValueView part = index.tensor ? ValueView(index.tensor, kNoSource) : container;
+  const ValueView rest = index.tensor ? ValueView(index.rest, kNoSource) : key;
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, part, rest, value); });
   if (!boundary_.Check()) return false;
   if (!done || !fake) return done;
   return breaks_.Journalled(

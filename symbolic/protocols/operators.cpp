@@ -2,6 +2,7 @@
 
 #include <opcode.h>
 
+#include "frame_eval/hook.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
@@ -15,6 +16,7 @@
 #include "symbolic/journals/tracked.h"
 #include "symbolic/journals/write_journal.h"
 #include "symbolic/rules/number_arrays.h"
+#include "symbolic/rules/numpy_scalars.h"
 #include "symbolic/rules/operator_functions.h"
 
 namespace framefuse {
@@ -105,6 +107,10 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
 
 Value Operators::Compare(Activation& act, int py_op, ValueView left, ValueView right) {
   if (const std::optional<bool> holds = sizes_.Compare(py_op, left, right)) {
+    if (IsNumpyNumberType(left.object.type()) || IsNumpyNumberType(right.object.type())) {
+      const HookScope own(HookMode::kOff);
+      return Value{Ref::Steal(PyObject_RichCompare(left.object, right.object, py_op)), kNoSource};  // a numpy.bool
+    }
     return Value{Ref::Create(*holds ? Py_True : Py_False), kNoSource};
   }
   if (const Ref tensor = sizes_.OperandFor(left.object, right.object)) {

@@ -20,6 +20,7 @@
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/descriptors.h"
+#include "symbolic/rules/numpy_scalars.h"
 #include "symbolic/rules/tensor_types.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -42,8 +43,9 @@ Truths::Truths(Journals& journals, NativeProtocols& native)
 // Pinned, and where Python keeps one object of each such value, that one.
 Ref Truths::PlainNumber(BorrowedRef object) {
   if (!tracer_.numbers().IsSymbolic(object)) return Ref::Create(object.get());
+  const Ref original = Ref::Create(tracer_.numbers().OriginalOf(object));
   reads_.PinNumber(object);
-  if (const BorrowedRef original = tracer_.numbers().OriginalOf(object)) return Ref::Create(original);
+  if (original) return original;
   if (PyFloat_CheckExact(object.get())) return Ref::Steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object.get())));
   return Ref::Steal(PyLong_FromLongLong(PyLong_AsLongLong(object)));
 }
@@ -54,6 +56,10 @@ Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
   const tracing::Numbers& numbers = tracer_.numbers();
   if (numbers.IsSymbolic(left.object) || numbers.IsSymbolic(right.object)) {
     if (left.object == right.object) return Truth::kTrue;
+    if (left.object.type() == right.object.type() && IsNumpyNumberType(left.object.type())) {
+      const Ref l = PlainNumber(left.object), r = PlainNumber(right.object);
+      return Is(act, ValueView(l, left.source), ValueView(r, right.source));
+    }
     // None, or anything else that is no number: which number it is does not matter.
     const ValueView other = numbers.IsSymbolic(left.object) ? right : left;
     if (!PyLong_CheckExact(other.object.get()) && !PyFloat_CheckExact(other.object.get())) {

@@ -101,8 +101,11 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
     const bool symbolic = capture_.tracer().numbers().Holds(object);
-    if (symbolic && PyTuple_Check(object.get())) return OfTuple(object);
     if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
+    if (symbolic && PyTuple_Check(object.get()) && source == kNoSource) {
+      const auto made = known_.find(object.get());
+      return made != known_.end() ? made->second : OfTuple(object);
+    }
     return source != kNoSource ? FromSource(source) : symbolic ? OfSize(object) : Constant(object);
   }
   const auto it = known_.find(object.get());
@@ -155,12 +158,6 @@ int RecipeBuilder::OutputOf(BorrowedRef fake) {
   }
   tensors_.push_back(Ref::Create(fake));
   return static_cast<int>(tensors_.size()) - 1;
-}
-
-RecipeId RecipeBuilder::OfSize(BorrowedRef number) {
-  RecipeId& id = known_.try_emplace(number.get(), kNoRecipe).first->second;
-  if (id == kNoRecipe) id = Add(RecipeOp::kSize, {}, nullptr, capture_.tracer().numbers().Find(number)->expr);
-  return id;
 }
 
 absl::StatusOr<std::vector<RecipeId>> RecipeBuilder::OfAll(absl::Span<PyObject* const> objects) {

@@ -168,7 +168,8 @@ at::Tensor MetaLike(const at::Tensor& t) {
     c10::DimVector sizes, strides;
     for (const c10::SymInt& s : t.sym_sizes()) sizes.push_back(s.guard_int(__FILE__, __LINE__));
     for (const c10::SymInt& s : t.sym_strides()) strides.push_back(s.guard_int(__FILE__, __LINE__));
-    meta->set_sizes_and_strides(sizes, strides, t.sym_storage_offset().guard_int(__FILE__, __LINE__));
+    // Where it begins matters to what shares its memory only (Recorder::InferMeta).
+    meta->set_sizes_and_strides(sizes, strides, HintOf(t.sym_storage_offset()));
   } else {
     meta->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
   }

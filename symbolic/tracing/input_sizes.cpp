@@ -90,8 +90,11 @@ Ref Tracer::MakeNumber(BorrowedRef original) {
   const auto is_number = [](const SizeSymbol& s) { return s.input_index == kIsNumberSymbol; };
   const auto count = std::count_if(state_->symbols.begin(), state_->symbols.end(), is_number);
   Sizes& sizes = state_->recorder->sizes();
-  const ir::Dim number = PyFloat_CheckExact(original.get()) ? sizes.NewFloat(PyFloat_AS_DOUBLE(original.get()))
-                                                            : sizes.NewNumber(PyLong_AsLongLong(original.get()));
+  const bool is_int = PyIndex_Check(original.get()) != 0;  // of numpy's types, too
+  const Ref plain = Ref::Steal(is_int ? PyNumber_Index(original) : PyNumber_Float(original));
+  if (!plain) return Ref();
+  const ir::Dim number =
+      is_int ? sizes.NewNumber(PyLong_AsLongLong(plain)) : sizes.NewFloat(PyFloat_AS_DOUBLE(plain.get()));
   state_->symbols.push_back({kIsNumberSymbol, static_cast<int>(count)});
   return state_->numbers.MakeOf(original, number);
 }

@@ -18,9 +18,9 @@ using ir::Dim;
 using ir::ExprKind;
 
 std::optional<Dim> Numbers::Find(BorrowedRef object) const {
+  if (const auto it = known_.find(object.get()); it != known_.end()) return it->second.dim;
   const bool is_float = PyFloat_CheckExact(object.get());
   if (!is_float && !PyLong_CheckExact(object.get())) return std::nullopt;
-  if (const auto it = known_.find(object.get()); it != known_.end()) return it->second.dim;
   if (is_float) return recorder_->sizes().Table().FloatConstant(PyFloat_AS_DOUBLE(object.get()));
   int overflow = 0;
   const std::int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -40,9 +40,19 @@ Ref Numbers::Make(Dim d) {
   return object;
 }
 
+namespace {
+bool IsPythons(PyObject* o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
+
+// Another object of the same value and type, which C code makes.
+Ref CopyOf(BorrowedRef number) {
+  const HookScope own(HookMode::kOff);
+  return Ref::Steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(number.type()), number));
+}
+}  // namespace
+
 Ref Numbers::MakeOf(BorrowedRef original, Dim d) {
-  Ref object = Make(d);
-  if (object) known_.at(object.get()).original = Ref::Create(original);
+  Ref object = IsPythons(original) ? Make(d) : CopyOf(original);
+  if (object) known_[object.get()] = Known{object, d, Ref::Create(original), Ref()};
   return object;
 }
 
@@ -56,13 +66,14 @@ namespace {
 template <typename Take>
 bool AnyNumber(BorrowedRef object, Take&& take) {
   PyObject* o = object;
-  if (PyLong_CheckExact(o) || PyFloat_CheckExact(o)) return take(o);
   bool any = false;
   if (PyTuple_Check(o)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) any = AnyNumber(PyTuple_GET_ITEM(o, i), take) || any;
   } else if (PySlice_Check(o)) {
     auto* slice = reinterpret_cast<PySliceObject*>(o);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) any = AnyNumber(part, take) || any;
+  } else {
+    any = take(o);
   }
   return any;
 }
@@ -76,8 +87,10 @@ void Numbers::Pin(BorrowedRef object) {
   if (known_.empty()) return;
   (void)AnyNumber(object, [&](PyObject* o) {
     const auto it = known_.find(o);
-    if (it != known_.end()) (void)recorder_->sizes().Pin(it->second.dim);
-    return it != known_.end();
+    if (it == known_.end()) return false;
+    (void)recorder_->sizes().Pin(it->second.dim);
+    if (!IsPythons(o)) known_.erase(it);  // a plain one from now on: torch looks at its type, too
+    return true;
   });
 }
 
@@ -279,12 +292,10 @@ Ref Numbers::FloatToTorch(const Known& known) const {
 Ref Numbers::ToTorch(BorrowedRef object) const {
   if (known_.empty()) return Ref();
   PyObject* o = object;
-  if (PyLong_CheckExact(o) || PyFloat_CheckExact(o)) {
-    const auto it = known_.find(o);
-    if (it == known_.end()) return Ref();
+  if (const auto it = known_.find(o); it != known_.end()) {
     const HookScope own(HookMode::kOff);
     Sizes& sizes = recorder_->sizes();
-    if (PyFloat_CheckExact(o)) return FloatToTorch(it->second);
+    if (sizes.IsFloat(it->second.dim)) return FloatToTorch(it->second);
     return Ref::Steal(py::cast(sizes.ToSymInt(it->second.dim)).release().ptr());
   }
   if (PyTuple_CheckExact(o) || PyList_CheckExact(o) || THPSize_Check(o)) return SequenceToTorch(object);

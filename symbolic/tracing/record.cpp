@@ -377,6 +377,10 @@ void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args
     }
   }
   DescribeResults(traits, meta_args, results, prepared, outputs);
+  for (const OutputMeta& m : *outputs) {
+    const bool shares = m.alias_of >= 0 && args[static_cast<std::size_t>(m.alias_of)].isTensor();
+    if (shares) (void)args[static_cast<std::size_t>(m.alias_of)].toTensor().storage_offset();  // pinned
+  }
 }
 
 void Recorder::DescribeResults(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
