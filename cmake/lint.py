@@ -21,7 +21,7 @@ MAX_LINES = 500
 CODE = {".h", ".cpp", ".py", ".def", ".cu"}
 CPP = {".h", ".cpp", ".def", ".cu"}
 MAY_BE_LARGE = {"tests"}  # classes there, and switches
-MAY_USE_PYBIND11 = {pathlib.Path("python/bindings.cpp")}  # and the modules that Python tests of C++ parts load
+MAY_USE_PYBIND11 = {pathlib.Path(f"python/{name}") for name in ("bindings.cpp", "package_bindings.cpp", "package_bindings.h", "binding_values.h")}  # and the modules that Python tests of C++ parts load
 VERSION_CONDITION = re.compile(r"\bPY_(VERSION_HEX|MAJOR_VERSION|MINOR_VERSION)\b")
 # CPython's private names and headers.
 PRIVATE_API = re.compile(r"\b_Py|\bPy_BUILD_CORE|\bpycore_|\binternal/")

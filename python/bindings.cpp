@@ -1,10 +1,9 @@
 // The extension module framefuse._C: symbolic/dispatch/api.h and common's config and logs, made callable from Python.
-// The only file that knows pybind11. Invariant: no decision is taken here; arguments arrive checked by the package, and
-// a Python error that a C++ function left set is raised as it is.
+// With package_bindings.cpp the only files that know pybind11. Invariant: no decision is taken here; arguments arrive
+// checked by the package, and a Python error that a C++ function left set is raised as it is.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,8 +13,6 @@
 #include "backends/builtin/builtin_backends.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/recording_probe.h"
-#include "backends/package/arrange_inputs.h"
-#include "backends/package/loaded_package.h"
 #include "common/config.h"
 #include "common/coverage.h"
 #include "common/disk_cache.h"
@@ -24,10 +21,11 @@
 #include "common/trace.h"
 #include "frame_eval/compiled_function.h"
 #include "python/accuracy_probe.h"
+#include "python/binding_values.h"
 #include "python/cuda_graph_recorder.h"
 #include "python/graph_plan.h"
 #include "python/log_relay.h"
-#include "symbolic/attempt/exported_graph.h"
+#include "python/package_bindings.h"
 #include "symbolic/calls/sized_substitutes.h"
 #include "symbolic/dispatch/api.h"
 #include "symbolic/entry/deferred_warnings.h"
@@ -37,24 +35,6 @@ namespace py = pybind11;
 
 namespace framefuse {
 namespace {
-
-BorrowedRef Borrow(const py::handle& object) { return BorrowedRef(object.ptr()); }
-Ref ToRef(const py::object& object) { return object.is_none() ? Ref() : Ref::Create(object.ptr()); }
-
-py::object ToPython(Ref object) {
-  if (!object) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(object.release());
-}
-
-void RaiseIfError(const absl::Status& status) {
-  if (status.ok()) return;
-  const std::string message = MessageOf(status);
-  if (status.code() == absl::StatusCode::kNotFound) throw py::attribute_error(message);
-  if (status.code() == absl::StatusCode::kInvalidArgument) throw py::type_error(message);
-  if (status.code() == absl::StatusCode::kOutOfRange) throw py::value_error(message);
-  PyErr_SetString(PyExc_RuntimeError, message.c_str());
-  throw py::error_already_set();
-}
 
 // ---- compiled functions
 
@@ -325,14 +305,6 @@ void BindLogs(py::module_& m) {
 
 // ---- the disk cache
 
-void RaiseIfFileError(const absl::Status& status) {
-  if (status.code() == absl::StatusCode::kUnavailable) {
-    PyErr_SetString(PyExc_OSError, MessageOf(status).c_str());
-    throw py::error_already_set();
-  }
-  RaiseIfError(status);
-}
-
 void BindCache(py::module_& m) {
   m.def("save_cache", [](const std::string& path) {
     absl::StatusOr<CacheFile> saved;
@@ -381,110 +353,6 @@ void BindGraphs(py::module_& m) {
   m.def("set_accuracy_probe", [](const py::object& begin) { SetAccuracyProbe(MakeAccuracyProbe(ToRef(begin))); });
   m.def("set_recording_probe", [](const py::object& probe) { SetRecordingProbe(MakeRecordingProbe(ToRef(probe))); });
   m.def("is_stream_recorded", &IsStreamRecorded, "Whether the calling thread's work is being recorded instead of run.");
-}
-
-// ---- export and packages
-
-py::object ObjectOf(const Ref& object) {
-  return object ? py::reinterpret_borrow<py::object>(object.get()) : py::object(py::none());
-}
-
-py::list ObjectsOf(const std::vector<Ref>& objects) {
-  py::list result;
-  for (const Ref& object : objects) result.append(ObjectOf(object));
-  return result;
-}
-
-py::dict ExportedToPython(const ExportedGraph& exported) {
-  py::list symbols, compared;
-  for (const ExportedGraph::Symbol& s : exported.symbols) {
-    symbols.append(py::make_tuple(s.name, ObjectOf(s.tensor), s.dim));
-  }
-  for (const auto& [one, other] : exported.compared) compared.append(py::make_tuple(ObjectOf(one), ObjectOf(other)));
-  py::dict result;
-  result["text"] = exported.text;
-  result["guessed"] = exported.guessed;
-  result["symbols"] = symbols;
-  result["facts"] = exported.facts;
-  result["deferred"] = exported.deferred;
-  result["compared"] = compared;
-  result["refusals"] = exported.refusals;
-  result["guards"] = exported.guards;
-  result["inputs"] = ObjectsOf(exported.inputs);
-  result["outputs"] = ObjectsOf(exported.outputs);
-  result["runs"] = exported.runs;
-  return result;
-}
-
-std::vector<at::Tensor> TensorsOf(const py::list& list) {
-  std::vector<at::Tensor> tensors;
-  if (!TakeTensors(Borrow(list), &tensors)) throw py::error_already_set();
-  return tensors;
-}
-
-// (from, tensors of which there is one where `from` is negative, symbols, is_weight, name)
-using PlacedRow = std::tuple<int, py::list, std::vector<std::pair<int, int>>, bool, std::string>;
-
-std::string ArrangeRows(const std::string& text, const std::vector<PlacedRow>& rows, const std::vector<int>& returned) {
-  std::vector<PlacedInput> inputs;
-  for (const auto& [from, tensor, symbols, is_weight, name] : rows) {
-    const std::vector<at::Tensor> tensors = TensorsOf(tensor);
-    inputs.push_back({from, tensors.empty() ? at::Tensor() : tensors[0], symbols, is_weight, name});
-  }
-  const absl::StatusOr<std::string> arranged = ArrangeInputs(text, inputs, returned);
-  RaiseIfError(arranged.status());
-  return *arranged;
-}
-
-using LoadedOrError = absl::StatusOr<std::shared_ptr<const LoadedPackage>>;
-
-// pybind11 holds no pointers to what is const.
-std::shared_ptr<LoadedPackage> Held(const LoadedOrError& loaded) {
-  return std::const_pointer_cast<LoadedPackage>(*loaded);
-}
-
-void BindPackages(py::module_& m) {
-  m.def("export_capture",
-        [](const py::object& callable, const CompileOptions& options, const py::tuple& args, const py::dict& kwargs) {
-          ExportedGraph exported;
-          int graphs = 0;
-          const py::object result =
-              ToPython(Export(Borrow(callable), options, Borrow(args), Borrow(kwargs), &exported, &graphs));
-          return py::make_tuple(result, ExportedToPython(exported), graphs);
-        });
-  m.def("arrange_export", &ArrangeRows);
-  py::class_<LoadedPackage, std::shared_ptr<LoadedPackage>>(m, "LoadedPackage")
-      .def("run",
-           [](const LoadedPackage& p, const py::list& inputs) { return ToPython(RunPackage(p, Borrow(inputs))); })
-      .def_property_readonly("signature", &LoadedPackage::Signature)
-      .def_property_readonly("texts", [](const LoadedPackage& p) { return p.package().texts; });
-  m.def("make_package",
-        [](std::map<std::string, std::string> texts, const std::vector<std::string>& names, const py::list& weights) {
-          Package package{std::move(texts), {}};
-          const std::vector<at::Tensor> tensors = TensorsOf(weights);
-          for (std::size_t i = 0; i < names.size(); ++i) package.weights.emplace(names[i], tensors.at(i));
-          LoadedOrError made = LoadedPackage::Create(std::move(package));
-          RaiseIfError(made.status());
-          return Held(made);
-        });
-  m.def("write_package", [](const std::string& path, const LoadedPackage& package) {
-    absl::StatusOr<std::string> written;
-    {
-      const py::gil_scoped_release released;
-      written = WritePackage(path, package.package());
-    }
-    RaiseIfFileError(written.status());
-    return *written;
-  });
-  m.def("load_package", [](const std::string& path, const std::string& sha256) {
-    LoadedOrError loaded;
-    {
-      const py::gil_scoped_release released;
-      loaded = LoadedPackage::Load(path, sha256);
-    }
-    RaiseIfFileError(loaded.status());
-    return Held(loaded);
-  });
 }
 
 }  // namespace
