@@ -140,6 +140,8 @@ ValueId Pow(E& e) {
   if (n && *n == -0.5) return e.One(Op::kRsqrt, e.Arg(0));
   if (n && *n == -1) return e.One(Op::kReciprocal, e.Arg(0));
   if (n && *n == 1) return e.Arg(0);
+  // An odd exponent that f32 has not keeps the sign in some of eager's kernels.
+  if (n && std::isfinite(*n) && static_cast<float>(*n) != *n && std::trunc(*n) == *n) return kNoValue;
   return e.Two(Op::kPow, e.Arg(0), e.Arg(1));
 }
 
