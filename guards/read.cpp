@@ -275,8 +275,11 @@ PyObject* ReadGradInto(PyObject* base, std::vector<Ref>* owned) {
 }
 
 PyObject* ReadMaxlenInto(PyObject* base, std::vector<Ref>* owned) {
-  if (Py_TYPE(base) != Standard().deque) return nullptr;
-  Ref bound = Ref::Steal(PyObject_GetAttrString(base, "maxlen"));
+  PyTypeObject* deque = Standard().deque;
+  if (deque == nullptr || !PyObject_TypeCheck(base, deque)) return nullptr;
+  // As deque has it, not a class derived from that.
+  static PyObject* const descriptor = PyDict_GetItemString(frame_ops::TypeDict(deque), "maxlen");
+  Ref bound = Ref::Steal(PyGetSetDescr_Type.tp_descr_get(descriptor, base, nullptr));
   PyObject* value = bound.get();
   if (value != nullptr) owned->push_back(std::move(bound));
   return value;

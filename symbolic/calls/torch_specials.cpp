@@ -20,6 +20,15 @@ namespace {
 
 Value Constant(PyObject* object) { return Value{Ref::Create(object), kNoSource}; }
 
+// torch.asarray gives a tensor over the memory of whatever has some.
+bool MayShareMemory(BorrowedRef callable, absl::Span<const ValueView> args) {
+  if (NameOfCallable(callable) != "asarray") return false;
+  if (args.empty()) return true;
+  PyObject* o = args[0].object.get();
+  return !PyFloat_CheckExact(o) && !PyLong_Check(o) && !PyComplex_CheckExact(o) && !PyList_CheckExact(o) &&
+         !PyTuple_CheckExact(o);
+}
+
 // Libraries' ways for compiled code are made for another compiler. Torch's own are part of how its operators are
 // called.
 bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(asking); }
@@ -40,6 +49,7 @@ Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable
                           BorrowedRef kwnames) {
   switch (which) {
     case SpecialCall::kAsTensor:
+      if (MayShareMemory(callable.object, args)) return breaks_.Break(GraphBreakKind::kOpaqueObject, "torch.asarray");
       if (!args.empty() && IsFakeTensor(args[0].object)) return natives_.CallTorch(act, callable.object, args, kwnames);
       [[fallthrough]];
     case SpecialCall::kTorchTensor:

@@ -59,6 +59,14 @@ bool IsNativeIterator(BorrowedRef object) {
          !PyGen_CheckExact(object.get()) && !PyCoro_CheckExact(object.get()) && !PyAsyncGen_CheckExact(object.get());
 }
 
+bool IsGenerator(BorrowedRef object) {
+  static PyObject* const type = [] {
+    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+    return torch ? PyObject_GetAttrString(torch, "Generator") : nullptr;
+  }();
+  return reinterpret_cast<PyObject*>(object.type()) == type;
+}
+
 bool IsTupleOfLeaves(BorrowedRef tuple) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     if (!IsLeaf(PyTuple_GET_ITEM(tuple.get(), i))) return false;
@@ -112,7 +120,7 @@ bool NativeArguments::PrepareOuter(ValueView v) {
 
 bool NativeArguments::PrepareMembership(ValueView v) {
   Tracked* t = objects_.Find(v.object);
-  if (t == nullptr || t->kind != TrackedKind::kSet) return PrepareOuter(v);
+  if (t == nullptr || t->kind != TrackedKind::kSet || t->attributes != nullptr) return PrepareOuter(v);
   contents_.Realise(*t, true);
   return !breaks_.unwinding();
 }
@@ -229,6 +237,10 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       return PrepareNative(private_api::ViewedBy(o), allow_instances);
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
+      if (for_torch_ && IsGenerator(object)) {  // the graph draws from this one
+        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
+        return true;
+      }
       // Of a marker nothing is known but which it is.
       if (t.source != kNoSource &&
           (Py_TYPE(o) == &PyBaseObject_Type || (IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)))) {
@@ -249,7 +261,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       contents_.Realise(t, true);
       if (breaks_.unwinding()) return false;
       reads_.GuardSetLayout(t);
-      return true;
+      return t.attributes == nullptr || PrepareContainerOfClass(t, allow_instances);
   }
   return false;
 }

@@ -5,6 +5,7 @@
 
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/capture.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/rules/native_items.h"
 
 namespace framefuse {
@@ -21,7 +22,7 @@ absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, Re
   }
   switch (t.kind) {
     case TrackedKind::kSet: {
-      absl::StatusOr<RecipeId> key = recipes.OfElement(w.key);
+      absl::StatusOr<RecipeId> key = recipes.OfElement(w.key, /*may_be_fresh=*/true);
       if (!key.ok()) return key.status();
       e.key = *key;
       e.value = kNoRecipe;
@@ -79,8 +80,7 @@ absl::Status CollectWrites(Tracked& t, RecipeId target, RecipeBuilder& recipes, 
 absl::Status CollectSet(Tracked& t, RecipeId target, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   if (!t.replaced) return absl::OkStatus();
   if (!t.layout_guarded) return CollectWrites(t, target, recipes, effects);
-  const Ref elements = Ref::Steal(PySequence_Tuple(t.representative));
-  const Ref copy = elements ? private_api::CopySetLayout(t.representative.get(), elements) : Ref();
+  const Ref copy = PlainCopy(t.representative);
   if (!copy) return absl::InternalError("a set could not be copied");
   absl::StatusOr<RecipeId> contents = recipes.Of(copy);
   if (!contents.ok()) return contents.status();
@@ -94,6 +94,9 @@ absl::Status CollectSet(Tracked& t, RecipeId target, RecipeBuilder& recipes, std
 
 absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   if (t.source == kNoSource) return MakeGraphBreak(GraphBreakKind::kUnsupportedWrite, "an object without a source");
+  if (HoldsKeysThatCompare(t.representative)) {
+    return MakeGraphBreak(GraphBreakKind::kUnsupportedWrite, "a change of what has keys with an __eq__ of their own");
+  }
   const RecipeId target = recipes.FromSource(t.source);
   if (t.kind == TrackedKind::kSet) return CollectSet(t, target, recipes, effects);
   if (absl::Status s = CollectWrites(t, target, recipes, effects); !s.ok()) return s;

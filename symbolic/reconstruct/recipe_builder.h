@@ -22,7 +22,8 @@ class RecipeBuilder {
   // The recipe of an object that the evaluator holds; an unconsumed leaf keeps its source. The status is a
   // graph break (kNoRecipe) that names the value's type.
   absl::StatusOr<RecipeId> Of(BorrowedRef object, SourceId source = kNoSource);
-  absl::StatusOr<RecipeId> OfElement(BorrowedRef element);  // of a set
+  // Of a set. One that is added or discarded by itself may be an object that was made here.
+  absl::StatusOr<RecipeId> OfElement(BorrowedRef element, bool may_be_fresh = false);
   // Whether the entry has the object when it has run: it existed before, or there is a recipe of it by now.
   bool Outlives(BorrowedRef object) const;
   RecipeId Constant(BorrowedRef object, bool element = false);
