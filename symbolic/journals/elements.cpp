@@ -5,6 +5,7 @@
 
 #include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
+#include "guards/leaf/tensor.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -33,7 +34,7 @@ bool HoldsKeysThatCompare(BorrowedRef container) {
   const bool dict = PyDict_Check(container.get());
   while (dict ? PyDict_Next(container, &position, &key, &unused) != 0
               : PyAnySet_Check(container.get()) && private_api::SetNext(container.get(), &position, &key)) {
-    if (HasEqualityOfItsOwn(Py_TYPE(key))) return true;
+    if (!IsTensor(key) && HasEqualityOfItsOwn(Py_TYPE(key))) return true;
   }
   return false;
 }

@@ -11,7 +11,8 @@ bool IsKnownByAddress(BorrowedRef object);
 
 // A look-up may run it on the very objects: captured code, where it looks into a shadow.
 bool HasEqualityOfItsOwn(PyTypeObject* type);
-// Whether a dict or set has such a key: to fill another one with it would run code.
+// Whether a dict or set has such a key, other than a tensor, which hashes by its address: to fill another one with it
+// would run code.
 bool HoldsKeysThatCompare(BorrowedRef container);
 // The callback of the standard library's weak containers, which takes out what has ended.
 bool IsOfWeakContainer(BorrowedRef callback);

@@ -195,6 +195,7 @@ void ObjectContents::RealiseSet(Tracked& t) {
   const Ref expected = plain ? t.original : PlainCopy(t.original);
   if (!expected) return;
   reads_.AddGuard(t.source, GuardKind::kSetEquals, expected);
+  if (HoldsKeysThatCompare(t.original)) reads_.GuardSetLayout(t);  // it decides what is compared with what
   const Ref elements = Ref::Steal(PyList_AsTuple(items));
   const Ref copy = elements ? private_api::CopySetLayout(t.original.get(), elements) : Ref();
   if (copy) private_api::SwapSets(t.representative.get(), copy.get());

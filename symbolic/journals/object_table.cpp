@@ -440,6 +440,11 @@ bool ObjectTable::NoteEmptyDict(SourceId source, BorrowedRef original) {
   return true;
 }
 
+void ObjectTable::NoteArray(BorrowedRef array, BorrowedRef tensor) {
+  tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array))->memory_of =
+      Ref::Create(tensor);
+}
+
 void ObjectTable::NoteFreshDict(BorrowedRef dict, BorrowedRef owner) {
   fresh_dicts_[dict.get()] = {Ref::Create(dict), Ref::Create(owner)};
 }

@@ -7,6 +7,7 @@
 #include "symbolic/capture/capture.h"
 #include "symbolic/journals/elements.h"
 #include "symbolic/rules/native_items.h"
+#include "symbolic/rules/number_arrays.h"
 
 namespace framefuse {
 namespace {
@@ -153,6 +154,17 @@ absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std:
   return absl::OkStatus();
 }
 
+// Nothing tells where the memory of an array ends up.
+bool MayHaveWrittenArray(Capture& capture) {
+  const std::vector<TensorInput>& inputs = capture.objects().tensor_inputs();
+  const auto is_of_array = [&](const TensorInput& in) {
+    return capture.reads().sources()[in.source].kind == SourceKind::kTensorOfArray;
+  };
+  const auto may_be_written = [](const TensorInput& in) { return MayBeWritten(in.fake); };
+  return std::any_of(inputs.begin(), inputs.end(), is_of_array) &&
+         std::any_of(inputs.begin(), inputs.end(), may_be_written);
+}
+
 bool WroteWhatDecidesOfWarnings(Capture& capture) {
   const auto is_written = [&](PyObject* o) {
     const Tracked* t = capture.objects().FindByOriginal(o);
@@ -170,6 +182,9 @@ absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuild
   std::vector<Effect> effects;
   if (!capture.writes().warnings().empty() && WroteWhatDecidesOfWarnings(capture)) {
     return MakeGraphBreak(GraphBreakKind::kSideEffectCall, "a change of what becomes of warnings, behind a warning");
+  }
+  if (MayHaveWrittenArray(capture)) {
+    return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a write to what may have the memory of an array of numpy");
   }
   if (absl::Status s = CollectCachedCalls(capture, recipes, &effects); !s.ok()) return s;
   const std::size_t count = capture.objects().tracked().all().size();

@@ -15,6 +15,7 @@
 namespace framefuse {
 
 class Capture;
+struct Tracked;
 
 class RecipeBuilder {
  public:
@@ -50,6 +51,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfArray(const Tracked& array);  // with the memory of a tensor
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
   // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
   RecipeId NumberOrText(BorrowedRef object, RecipeId cls);

@@ -107,13 +107,3 @@ def seeded_in_the_function():
         return y * torch.rand(3, generator=g), g.initial_seed()
 
     return Case(f, vector(), look=lambda: g.get_state())
-
-
-@program(whole=False)
-def in_a_branch():
-    g = seeded(1)
-
-    def f(x):
-        return torch.cond(x.sum() > 0, lambda: x + torch.rand(3, generator=g), lambda: x - torch.rand(3, generator=g))
-
-    return Case(f, vector(), look=lambda: g.get_state(), then=[lambda: Args(-vector())])
