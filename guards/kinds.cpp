@@ -72,7 +72,7 @@ bool HoldsKeys(const Fact& fact, BorrowedRef value) {
 }
 
 bool HoldsSet(const Fact& fact, BorrowedRef value) {
-  if (!value || !PyAnySet_CheckExact(value.get())) return false;
+  if (!value || !PyAnySet_Check(value.get())) return false;  // its type is guarded for itself
   if (static_cast<std::size_t>(PySet_GET_SIZE(value.get())) != fact.elements.size()) return false;
   Py_ssize_t position = 0;
   PyObject* key = nullptr;
@@ -83,8 +83,7 @@ bool HoldsSet(const Fact& fact, BorrowedRef value) {
 }
 
 bool HoldsSetLayout(const Fact& fact, BorrowedRef value) {
-  return value && PyAnySet_CheckExact(value.get()) &&
-         private_api::SameSetLayout(fact.expected.get().get(), value.get());
+  return value && PyAnySet_Check(value.get()) && private_api::SameSetLayout(fact.expected.get().get(), value.get());
 }
 
 BorrowedRef DictOrModuleDict(BorrowedRef value) {

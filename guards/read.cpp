@@ -8,7 +8,7 @@
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/lru_cache.h"
 #include "frame_eval/versions/private_api.h"
-#include "guards/leaf/tensor.h"
+#include "guards/made_reads.h"
 
 namespace framefuse {
 namespace {
@@ -260,40 +260,16 @@ PyObject* ReadFrame(const Read& read, const FrameView& frame) {
     case SourceKind::kMaxlen:
     case SourceKind::kLength:
     case SourceKind::kViewed:
+    case SourceKind::kTensorOfArray:
     case SourceKind::kPartialField:
       break;  // has a base, which is absent
   }
   return nullptr;
 }
 
-PyObject* ReadGradInto(PyObject* base, std::vector<Ref>* owned) {
-  const GcPause no_collection;  // a gradient that Python has not seen yet gets its object here
-  Ref grad = ReadGrad(base);
-  PyObject* value = grad.get();
-  if (value != nullptr) owned->push_back(std::move(grad));
-  return value;
-}
-
-PyObject* ReadMaxlenInto(PyObject* base, std::vector<Ref>* owned) {
-  if (Py_TYPE(base) != Standard().deque) return nullptr;
-  Ref bound = Ref::Steal(PyObject_GetAttrString(base, "maxlen"));
-  PyObject* value = bound.get();
-  if (value != nullptr) owned->push_back(std::move(bound));
-  return value;
-}
-
-PyObject* ReadLengthInto(PyObject* base, std::vector<Ref>* owned) {
-  const Py_ssize_t length = RawLength(base);
-  if (length < 0) return nullptr;
-  owned->push_back(Ref::Steal(PyLong_FromSsize_t(length)));
-  if (!owned->back()) PyErr_Clear();
-  return owned->back().get();
-}
-
-PyObject* ReadContextInto(PyObject* base, bool own, std::vector<Ref>* owned) {
-  Ref held = own ? ValueInContext(base) : DefaultInContext(base);
-  PyObject* value = held.get();
-  if (value != nullptr) owned->push_back(std::move(held));
+PyObject* Keep(Ref made, std::vector<Ref>* owned) {
+  PyObject* value = made.get();
+  if (value != nullptr) owned->push_back(std::move(made));
   return value;
 }
 
@@ -433,14 +409,12 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
     case SourceKind::kWeakrefTarget:
       return PyWeakref_Check(base) ? private_api::Referent(base) : nullptr;
     case SourceKind::kTensorGrad:
-      return ReadGradInto(base, owned);
     case SourceKind::kMaxlen:
-      return ReadMaxlenInto(base, owned);
     case SourceKind::kLength:
-      return ReadLengthInto(base, owned);
+    case SourceKind::kTensorOfArray:
     case SourceKind::kContextValue:
     case SourceKind::kContextDefault:
-      return ReadContextInto(base, read.kind == SourceKind::kContextValue, owned);
+      return Keep(MakeRead(read.kind, base), owned);
     case SourceKind::kPartialField:
       return ReadPartialField(base, read.field);
     case SourceKind::kViewed:

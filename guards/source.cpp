@@ -66,6 +66,13 @@ std::string RootText(SourceKind kind) {
 std::string CalledText(const std::string& base, SourceKind kind) {
   return base + (kind == SourceKind::kWeakrefTarget ? "()" : ".get()");
 }
+
+std::string AppliedText(SourceKind kind, const std::string& base) {
+  const char* function = kind == SourceKind::kType     ? "type"
+                         : kind == SourceKind::kViewed ? "viewed"
+                                                       : "torch.from_numpy";
+  return function + ("(" + base + ")");
+}
 }  // namespace
 
 std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std::vector<std::string>& local_names) {
@@ -101,7 +108,9 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
     case SourceKind::kInstanceDict:
       return base + ".__dict__";
     case SourceKind::kType:
-      return "type(" + base + ")";
+    case SourceKind::kTensorOfArray:
+    case SourceKind::kViewed:
+      return AppliedText(s.kind, base) + (s.index == 0 ? "" : " #" + std::to_string(s.index));
     case SourceKind::kItem:
       return base + "[" + ReprText(s.key) + "]";
     case SourceKind::kDefault:
@@ -124,8 +133,6 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + ".maxlen";
     case SourceKind::kLength:
       return TextOfLength(base);
-    case SourceKind::kViewed:
-      return "viewed(" + base + ")";
   }
   return "<unknown>";
 }

@@ -3,6 +3,7 @@
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/tensor_numpy.h>
 
 #include <algorithm>
 #include <memory>
@@ -355,6 +356,21 @@ Ref ReadGrad(BorrowedRef tensor) {
   const AutogradMeta* meta = MetaOf(*impl);
   if (meta == nullptr || !meta->grad_.defined()) return Ref::Create(Py_None);
   return Ref::Steal(THPVariable_Wrap(meta->grad_));
+}
+
+Ref TensorOfArray(BorrowedRef array) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_WRITABLE) != 0) {
+    PyErr_Clear();
+    return {};
+  }
+  PyBuffer_Release(&view);
+  try {
+    return Ref::Steal(THPVariable_Wrap(torch::utils::tensor_from_numpy(array, /*warn_if_not_writeable=*/false)));
+  } catch (const std::exception&) {  // strides or numbers that torch has not
+    PyErr_Clear();
+    return {};
+  }
 }
 
 bool HasHistory(BorrowedRef tensor) { return IsTensor(tensor) && !ReadGradState(*Impl(tensor.get())).is_leaf; }

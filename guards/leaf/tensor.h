@@ -83,6 +83,8 @@ std::string DescribeTensor(const TensorSpec& spec);
 
 // tensor.grad: an owned reference; null Ref if it has none or is no tensor. Runs no Python.
 Ref ReadGrad(BorrowedRef tensor);
+// torch.from_numpy(array). Null, and no error: there is no such tensor, or torch would warn of what cannot be written.
+Ref TensorOfArray(BorrowedRef array);
 std::int64_t SizeOf(BorrowedRef tensor, int dim);    // of a plain one
 std::int64_t StrideOf(BorrowedRef tensor, int dim);  // of a plain one
 bool HasHistory(BorrowedRef tensor);                 // an operation that requires grad made it: it is no leaf

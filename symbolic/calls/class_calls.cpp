@@ -4,6 +4,7 @@
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/native_boundary.h"
@@ -101,17 +102,20 @@ Value ClassCalls::MakeObject(Activation& act, ValueView callable, absl::Span<con
   return Initialise(act, std::move(object), args, kwnames, ends_call ? Completion::kInit : Completion::kCallback);
 }
 
-// weakref.ref(object): one without a callback. It is made of what stands for the object in the capture, which lives as
-// long as the object does while nothing has been dropped.
+// weakref.ref(object): one without a callback, or that of a weak container. It is made of what stands for the object in
+// the capture, which lives as long as the object does while nothing has been dropped; WeakTargets looks for that, but
+// for a key nobody asks for its object.
 Value ClassCalls::MakeWeakref(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const Tracked* t = args.size() == 1 && !kwnames ? objects_.Find(args[0].object) : nullptr;
+  const Tracked* t = !args.empty() && args.size() < 3 && !kwnames ? objects_.Find(args[0].object) : nullptr;
   const bool known =
       t != nullptr && t->source != kNoSource &&
       (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet);
-  if (!known || writes_.AnyMayHaveEnded()) {
+  const BorrowedRef callback = args.size() == 2 && args[1].object.get() != Py_None ? args[1].object : BorrowedRef();
+  const bool key = known && IsKnownByAddress(t->original) && (!callback || IsOfWeakContainer(callback));
+  if (!known || (!key && (callback || writes_.AnyMayHaveEnded()))) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
-  return boundary_.Wrap(Ref::Steal(PyWeakref_NewRef(args[0].object, nullptr)));
+  return boundary_.Wrap(Ref::Steal(PyWeakref_NewRef(args[0].object, callback)));
 }
 
 // An object of a Python class whose __new__ is a builtin type's.

@@ -78,7 +78,8 @@ MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorA
       natives_(natives),
       reductions_(journals, attributes, calls),
       getters_(journals, calls),
-      keys_(journals) {}
+      keys_(journals),
+      arrays_(journals, natives) {}
 
 Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames) {
@@ -90,13 +91,8 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
   const absl::string_view name = method.name;
   const ValueView self = args[0];
   if (IsFakeTensor(self.object) || IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
-    if (args.size() == 1 && (name == "item" || name == "tolist")) {
-      if (const Ref known = tracer_.KnownValueOf(self.object)) {
-        const tracing::Tracer::Suspended off;
-        return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
-      }
-      Ref numbers = NumbersOf(tracer_, self.object, name == "item");
-      if (numbers) return Value{std::move(numbers), kNoSource};
+    if (args.size() == 1 && !kwnames && IsFakeTensor(self.object)) {
+      if (std::optional<Value> told = CallThatTells(callable, name, self)) return *std::move(told);
     }
     if (BorrowedRef replacement = FindSubstitute(callable.object); replacement && !IsFrameOf(act, replacement)) {
       return calls_.CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);
@@ -141,6 +137,17 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
                                                   : Value();
   }
   return CallMethodOfBuiltin(callable, method, args, kwnames);
+}
+
+std::optional<Value> MethodCalls::CallThatTells(ValueView callable, absl::string_view name, ValueView tensor) {
+  if (name == "numpy") return arrays_.ArrayOf(tensor.object);
+  if (name != "item" && name != "tolist") return std::nullopt;
+  if (const Ref known = tracer_.KnownValueOf(tensor.object)) {
+    const tracing::Tracer::Suspended off;
+    return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
+  }
+  Ref numbers = NumbersOf(tracer_, tensor.object, name == "item");
+  return numbers ? std::optional(Value{std::move(numbers), kNoSource}) : std::nullopt;
 }
 
 Value MethodCalls::CallThatCallsBack(Activation& act, ValueView callable, absl::Span<const ValueView> args,

@@ -5,6 +5,7 @@
 #define FRAMEFUSE_SYMBOLIC_CALLS_METHOD_CALLS_H_
 
 #include <optional>
+#include "symbolic/calls/array_calls.h"
 #include "symbolic/calls/getters.h"
 #include "symbolic/calls/reductions.h"
 #include "symbolic/evaluator/protocols.h"
@@ -43,6 +44,8 @@ class MethodCalls {
   Value CallThatCallsBack(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
+  // What a tensor holds, as numbers or an array. Nothing: it is not known.
+  std::optional<Value> CallThatTells(ValueView callable, absl::string_view name, ValueView tensor);
   Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
                            absl::Span<const ValueView> args, BorrowedRef kwnames);
@@ -70,6 +73,7 @@ class MethodCalls {
   Reductions reductions_;
   Getters getters_;
   SymbolicKeys keys_;
+  ArrayCalls arrays_;
 };
 
 }  // namespace framefuse

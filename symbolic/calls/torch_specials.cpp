@@ -14,11 +14,22 @@
 #include "symbolic/journals/object_table.h"
 #include "symbolic/messages/code_text.h"
 #include "symbolic/messages/graph_break.h"
+#include "symbolic/rules/call_arguments.h"
+#include "symbolic/rules/number_arrays.h"
 
 namespace framefuse {
 namespace {
 
 Value Constant(PyObject* object) { return Value{Ref::Create(object), kNoSource}; }
+
+// torch.asarray gives a tensor over the memory of whatever has some.
+bool MayShareMemory(BorrowedRef callable, absl::Span<const ValueView> args) {
+  if (NameOfCallable(callable) != "asarray") return false;
+  if (args.empty()) return true;
+  PyObject* o = args[0].object.get();
+  return !PyFloat_CheckExact(o) && !PyLong_Check(o) && !PyComplex_CheckExact(o) && !PyList_CheckExact(o) &&
+         !PyTuple_CheckExact(o);
+}
 
 // Libraries' ways for compiled code are made for another compiler. Torch's own are part of how its operators are
 // called.
@@ -32,6 +43,7 @@ TorchSpecials::TorchSpecials(Journals& journals, CallEvaluator& calls, NativeCal
       arguments_(journals.arguments()),
       options_(journals.options()),
       natives_(natives),
+      arrays_(journals, natives),
       branches_(journals, calls, natives, autograd),
       transforms_(journals, natives),
       copies_(journals) {}
@@ -39,7 +51,12 @@ TorchSpecials::TorchSpecials(Journals& journals, CallEvaluator& calls, NativeCal
 Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                           BorrowedRef kwnames) {
   switch (which) {
+    case SpecialCall::kFromNumpy:
+      if (args.size() == 1 && !kwnames && IsArray(args[0].object)) return arrays_.TensorOf(act, args[0]);
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, "torch.from_numpy");
     case SpecialCall::kAsTensor:
+      if (!args.empty() && IsArray(args[0].object)) return TensorOfArray(act, callable, args, kwnames);
+      if (MayShareMemory(callable.object, args)) return breaks_.Break(GraphBreakKind::kOpaqueObject, "torch.asarray");
       if (!args.empty() && IsFakeTensor(args[0].object)) return natives_.CallTorch(act, callable.object, args, kwnames);
       [[fallthrough]];
     case SpecialCall::kTorchTensor:
@@ -82,6 +99,19 @@ Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable
   }
   FF_CHECK(false) << "special call " << static_cast<int>(which) << " came to torch's family";
   return Value();
+}
+
+// torch.as_tensor and torch.asarray: the tensor over the array's memory, or one made of that.
+Value TorchSpecials::TensorOfArray(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                   BorrowedRef kwnames) {
+  const Value tensor = arrays_.TensorOf(act, args[0]);
+  if (!tensor || args.size() == 1) return tensor;
+  if (NameOfCallable(callable.object) != "as_tensor") {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, DescribeCallable(callable.object));
+  }
+  ValueVector all(args.begin(), args.end());
+  all[0] = tensor;
+  return natives_.CallTorch(act, callable.object, all, kwnames);
 }
 
 }  // namespace framefuse

@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_TORCH_SPECIALS_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_TORCH_SPECIALS_H_
 
+#include "symbolic/calls/array_calls.h"
 #include "symbolic/calls/branch_calls.h"
 #include "symbolic/calls/tensor_copies.h"
 #include "symbolic/calls/transform_calls.h"
@@ -31,11 +32,14 @@ class TorchSpecials {
   TransformCalls& transforms() { return transforms_; }
 
  private:
+  Value TensorOfArray(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+
   BreakController& breaks_;
   ObjectTable& objects_;
   NativeArguments& arguments_;
   const CaptureOptions& options_;
   NativeCalls& natives_;
+  ArrayCalls arrays_;
   BranchCalls branches_;
   TransformCalls transforms_;
   TensorCopies copies_;

@@ -134,12 +134,14 @@ bool ReplaceElements(PyObject* target, PyObject* value) {
 
 // Of one length, item by item: true if that was all.
 bool ReplaceInPlace(PyObject* target, PyObject* value) {
-  const Ref old_items = Ref::Steal(PySequence_List(target));
+  const Ref old_items = NativeItems(target);
   const Ref new_items = old_items ? Ref::Steal(PySequence_List(value)) : Ref();
   if (!new_items || PyList_GET_SIZE(old_items.get()) != PyList_GET_SIZE(new_items.get())) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(new_items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(new_items.get(), i);
-    if (item != PyList_GET_ITEM(old_items.get(), i) && PySequence_SetItem(target, i, item) < 0) return false;
+    if (item != PyList_GET_ITEM(old_items.get(), i) && DequeType()->tp_as_sequence->sq_ass_item(target, i, item) < 0) {
+      return false;
+    }
   }
   return true;
 }
@@ -151,8 +153,9 @@ bool Replace(PyObject* target, PyObject* value) {
   if (PySet_Check(target)) return ReplaceElements(target, value);
   if (ReplaceInPlace(target, value)) return true;
   if (PyErr_Occurred()) return false;
-  const Ref cleared = Ref::Steal(PyObject_CallMethod(target, "clear", nullptr));
-  const Ref filled = cleared ? CallMethodWith(target, "extend", value) : Ref();
+  auto* const deque = reinterpret_cast<PyObject*>(DequeType());
+  const Ref cleared = CallMethodWith(deque, "clear", target);
+  const Ref filled = cleared ? Ref::Steal(PyObject_CallMethod(deque, "extend", "OO", target, value)) : Ref();
   return static_cast<bool>(filled);
 }
 

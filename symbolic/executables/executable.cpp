@@ -157,35 +157,36 @@ void RetainGradients(absl::Span<const std::size_t> retained, absl::Span<const Re
   }
 }
 
-// Devices whose default generator the graph's forward draws from: those of its results and of what it writes.
-std::vector<c10::Device> DevicesOfRandomNodes(const ir::Graph& graph) {
-  std::vector<c10::Device> devices;
+// What the graph's forward draws from: generators that it was given, and the default ones of devices, those of the
+// results and of what is written.
+DrawnFrom GeneratorsOf(const ir::Graph& graph) {
+  DrawnFrom from;
   const auto add = [&](ir::ValueId v) {
     if (v == ir::kNoValue) return;
     const c10::Device device = graph.value(v).device;
-    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+    if (std::find(from.devices.begin(), from.devices.end(), device) == from.devices.end()) {
+      from.devices.push_back(device);
+    }
   };
   for (const ir::Node& n : graph.nodes) {
     if (!n.op->is_random() || n.phase == ir::Phase::kBackward) continue;
     for (const ir::ValueId v : n.outputs) add(v);
     ir::ForEachUse(n, add);
+    for (const ir::Arg& arg : n.args) {
+      if (arg.kind != ir::Arg::Kind::kConstant || !arg.constant.isGenerator()) continue;
+      const at::Generator given = arg.constant.toGenerator();
+      if (std::find(from.given.begin(), from.given.end(), given) == from.given.end()) from.given.push_back(given);
+    }
   }
-  return devices;
+  return from;
 }
 
 // Generators as they are now: what fails before it has written anything runs again as Python, with the same numbers.
 class RandomState {
  public:
-  explicit RandomState(absl::Span<const c10::Device> devices) {
-    for (c10::Device device : devices) {
-      at::Generator generator = at::globalContext().defaultGenerator(device);
-      try {
-        std::lock_guard lock(generator.mutex());
-        states_.emplace_back(generator, generator.get_state());
-      } catch (const c10::Error&) {
-        // A device's generator has no state to tell while the user records a graph; nothing runs twice then either.
-      }
-    }
+  explicit RandomState(const DrawnFrom& from) {
+    for (c10::Device device : from.devices) Note(at::globalContext().defaultGenerator(device));
+    for (const at::Generator& given : from.given) Note(given);
   }
   void Restore() {
     for (auto& [generator, state] : states_) {
@@ -195,13 +196,22 @@ class RandomState {
   }
 
  private:
+  void Note(at::Generator generator) {
+    try {
+      std::lock_guard lock(generator.mutex());
+      states_.emplace_back(generator, generator.get_state());
+    } catch (const c10::Error&) {
+      // A device's generator has no state to tell while the user records a graph; nothing runs twice then either.
+    }
+  }
+
   absl::InlinedVector<std::pair<at::Generator, at::Tensor>, 1> states_;
 };
 
 class PlanExecutable final : public TensorWork {
  public:
-  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written, std::vector<c10::Device> random,
-                 bool speaks, const Closed& closed)
+  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written, DrawnFrom random, bool speaks,
+                 const Closed& closed)
       : plan_(std::move(plan)),
         written_(std::move(written)),
         acts_(speaks || !written_.empty()),
@@ -273,7 +283,7 @@ class PlanExecutable final : public TensorWork {
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
   bool acts_;  // writes inputs, or speaks to other processes
-  std::vector<c10::Device> random_;
+  DrawnFrom random_;
   std::vector<std::size_t> retained_;
   std::vector<ExpectedOutput> expected_;
   std::vector<std::size_t> asked_for_grad_;  // inputs on which the program calls requires_grad_()
@@ -396,7 +406,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
     const bool read = mutated && ir::BackwardReads(graph, graph.value(graph.inputs[i].value).storage);
     written.push_back({i, bumps, of_plan, !mutated || read, IsWriteFollowed(graph, i)});
   }
-  std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
+  DrawnFrom random = GeneratorsOf(graph);
   const bool speaks = std::any_of(graph.nodes.begin(), graph.nodes.end(), &ir::SpeaksToOthers);
   BackendOptions options;
   options.mode = mode;
@@ -419,7 +429,7 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
     facts.results.push_back({t.scalar_type(), t.device(), recorded.value(recorded.outputs[i].value).sizes});
   }
   facts.sizes = std::make_shared<FxSizes>(graph.symbols, closed.graph.graph);
-  facts.random = DevicesOfRandomNodes(recorded);
+  facts.random = GeneratorsOf(recorded);
   for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
     const tracing::TracedInput& in = closed.graph.inputs[i];
     if (!recorded.inputs[i].mutated) continue;

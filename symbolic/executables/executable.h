@@ -3,6 +3,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_EXECUTABLES_EXECUTABLE_H_
 #define FRAMEFUSE_SYMBOLIC_EXECUTABLES_EXECUTABLE_H_
 
+#include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
@@ -25,6 +26,12 @@ namespace framefuse {
 absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const std::string& backend,
                                                         const std::string& mode);
 
+// Random number generators that a graph draws from: those of devices, and such as it was given.
+struct DrawnFrom {
+  std::vector<c10::Device> devices;
+  std::vector<at::Generator> given;
+};
+
 // What the executable of an FX backend knows of the graph, with no fake in it.
 struct FxFacts {
   struct Result {
@@ -35,7 +42,7 @@ struct FxFacts {
   std::vector<Result> results;
   std::shared_ptr<const FxSizes> sizes;
   std::vector<FxWrite> writes;
-  std::vector<c10::Device> random;  // whose generators the graph draws from
+  DrawnFrom random;
 };
 FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture);
 // Hands the graph to an FX backend. After the attempt: it is user code, and may call whatever it likes. Null: it

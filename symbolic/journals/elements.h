@@ -9,6 +9,14 @@ namespace framefuse {
 // Of a Python class without __eq__ and __hash__ of its own: it is equal to itself only.
 bool IsKnownByAddress(BorrowedRef object);
 
+// A look-up may run it on the very objects: captured code, where it looks into a shadow.
+bool HasEqualityOfItsOwn(PyTypeObject* type);
+// Whether a dict or set has such a key, other than a tensor, which hashes by its address: to fill another one with it
+// would run code.
+bool HoldsKeysThatCompare(BorrowedRef container);
+// The callback of the standard library's weak containers, which takes out what has ended.
+bool IsOfWeakContainer(BorrowedRef callback);
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_SYMBOLIC_JOURNALS_ELEMENTS_H_

@@ -59,6 +59,14 @@ bool IsNativeIterator(BorrowedRef object) {
          !PyGen_CheckExact(object.get()) && !PyCoro_CheckExact(object.get()) && !PyAsyncGen_CheckExact(object.get());
 }
 
+bool IsGenerator(BorrowedRef object) {
+  static PyObject* const type = [] {
+    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+    return torch ? PyObject_GetAttrString(torch, "Generator") : nullptr;
+  }();
+  return reinterpret_cast<PyObject*>(object.type()) == type;
+}
+
 bool IsTupleOfLeaves(BorrowedRef tuple) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     if (!IsLeaf(PyTuple_GET_ITEM(tuple.get(), i))) return false;
@@ -112,7 +120,7 @@ bool NativeArguments::PrepareOuter(ValueView v) {
 
 bool NativeArguments::PrepareMembership(ValueView v) {
   Tracked* t = objects_.Find(v.object);
-  if (t == nullptr || t->kind != TrackedKind::kSet) return PrepareOuter(v);
+  if (t == nullptr || t->kind != TrackedKind::kSet || t->attributes != nullptr) return PrepareOuter(v);
   contents_.Realise(*t, true);
   return !breaks_.unwinding();
 }
@@ -132,9 +140,21 @@ bool NativeArguments::PrepareForTorch(absl::Span<const ValueView> values) {
 }
 
 namespace {
+// Or a view of one that has.
+bool HasMemoryOfTensor(BorrowedRef array, const ObjectTable& objects) {
+  Ref part = Ref::Create(array);
+  while (part && IsArray(part)) {
+    const Tracked* t = objects.Find(part);
+    if (t != nullptr && t->memory_of) return true;
+    part = Ref::Steal(PyObject_GetAttrString(part, "base"));
+  }
+  return false;
+}
+
 // Why C code may not read an array of numpy; null: it may. One from outside gets a guard on what it holds.
 const char* ReadArray(BorrowedRef array, Tracked* t, const ObjectTable& objects, ReadJournal& reads) {
   if (!IsNumberArray(array)) return "an array of numpy that is large, or no array of numbers";
+  if (HasMemoryOfTensor(array, objects)) return "an array of numpy with the memory of a tensor that was made here";
   for (const TensorInput& input : objects.tensor_inputs()) {
     if (IsWritten(input.fake)) return "an array of numpy behind a write to a tensor, which may share its memory";
   }
@@ -229,9 +249,9 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       return PrepareNative(private_api::ViewedBy(o), allow_instances);
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
-      // Of a marker nothing is known but which it is.
-      if (t.source != kNoSource &&
-          (Py_TYPE(o) == &PyBaseObject_Type || (IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)))) {
+      // Of a marker nothing is known but which it is, and the graph draws from this very generator.
+      if (t.source != kNoSource && (Py_TYPE(o) == &PyBaseObject_Type || (for_torch_ && IsGenerator(object)) ||
+                                    (IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)))) {
         reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
         return true;
       }
@@ -249,7 +269,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       contents_.Realise(t, true);
       if (breaks_.unwinding()) return false;
       reads_.GuardSetLayout(t);
-      return true;
+      return t.attributes == nullptr || PrepareContainerOfClass(t, allow_instances);
   }
   return false;
 }

@@ -2,12 +2,14 @@
 
 #include "symbolic/journals/object_contents.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/dict_lookup.h"
 #include "guards/read.h"
 #include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -55,6 +57,16 @@ bool HasHashOfItsOwn(PyTypeObject* type) {
   return IsPythonClass(type) && type->tp_hash != NativeBase(type)->tp_hash;  // str for a StrEnum
 }
 
+bool AreAllHashesDifferent(PyObject* dict) {
+  absl::flat_hash_set<Py_hash_t> seen;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_hash_t hash = 0;
+  for (Py_ssize_t position = 0; private_api::DictNext(dict, &position, &key, &value, &hash);) {
+    if (!seen.insert(hash).second) return false;
+  }
+  return true;
+}
+
 // With the hash that the key has in `original`: its __hash__ ran when it was put there.
 int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own, PyObject* value,
              Py_ssize_t* position) {
@@ -75,6 +87,15 @@ Value ObjectContents::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef 
   return v;
 }
 
+namespace {
+// As deque does it, whatever the class of the shadow has in its place.
+bool AppendToDeque(BorrowedRef deque, BorrowedRef item) {
+  auto* const type = reinterpret_cast<PyObject*>(DequeType());
+  const Ref done = Ref::Steal(PyObject_CallMethod(type, "append", "OO", deque.get(), item.get()));
+  return static_cast<bool>(done);
+}
+}  // namespace
+
 void ObjectContents::RealiseSequence(Tracked& t) {
   const Ref items = NativeItems(t.original);
   if (!items) return;
@@ -88,8 +109,7 @@ void ObjectContents::RealiseSequence(Tracked& t) {
       if (PyList_Append(t.representative, v.object) < 0) return;
       continue;
     }
-    const Ref appended = CallMethodWith(t.representative, "append", v.object);
-    if (!appended) return;
+    if (!AppendToDeque(t.representative, v.object)) return;
   }
 }
 
@@ -121,6 +141,9 @@ bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
     return !breaks_.unwinding() &&
            breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
                               absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
+  }
+  if (HoldsKeysThatCompare(t.original) && !AreAllHashesDifferent(t.original)) {  // the shadow would compare them
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with keys that compare themselves to others");
   }
   reads_.AddGuard(t.source, GuardKind::kKeys, keys);
   return true;
@@ -155,7 +178,7 @@ void ObjectContents::RealiseDict(Tracked& t) {
 }
 
 void ObjectContents::RealiseSet(Tracked& t) {
-  const Ref items = Ref::Steal(PySequence_List(t.original));
+  const Ref items = NativeItems(t.original);
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(items.get(), i);
     if (IsTensorByAddress(item)) {
@@ -169,7 +192,11 @@ void ObjectContents::RealiseSet(Tracked& t) {
                   absl::StrCat("a set with an element of type ", Py_TYPE(item)->tp_name));
     return;
   }
-  reads_.AddGuard(t.source, GuardKind::kSetEquals, t.original);
+  const bool plain = PyAnySet_CheckExact(t.original.get());
+  const Ref expected = plain ? t.original : PlainCopy(t.original);
+  if (!expected) return;
+  reads_.AddGuard(t.source, GuardKind::kSetEquals, expected);
+  if (HoldsKeysThatCompare(t.original)) reads_.GuardSetLayout(t);  // it decides what is compared with what
   const Ref elements = Ref::Steal(PyList_AsTuple(items));
   const Ref copy = elements ? private_api::CopySetLayout(t.original.get(), elements) : Ref();
   if (copy) private_api::SwapSets(t.representative.get(), copy.get());

@@ -28,14 +28,21 @@ namespace {
 
 bool IsExactDict(BorrowedRef o) { return PyDict_CheckExact(o.get()) || PyODict_CheckExact(o.get()); }
 
-// Of a Python class derived from list, dict or OrderedDict: items as those have them, and attributes as instances have
-// them. Not one that is its own __dict__, or whose shadow's end would run code.
+// Of a Python class derived from list, dict, OrderedDict, set or deque: items as those have them, and attributes as
+// instances have them. Not one that is its own __dict__, or whose shadow's end would run code.
 bool IsContainerOfClass(BorrowedRef object) {
   PyTypeObject* type = object.type();
   if (!IsPythonClass(type) || type->tp_finalize != nullptr || type->tp_del != nullptr) return false;
   PyTypeObject* base = NativeBase(type);
-  const bool known = base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type;
+  const bool known = base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type || base == &PySet_Type ||
+                     base == DequeType();
   return known && frame_ops::RawInstanceDict(object) != object.get();
+}
+
+TrackedKind KindOfContainer(PyTypeObject* base) {
+  if (base == &PyList_Type) return TrackedKind::kList;
+  if (base == &PySet_Type) return TrackedKind::kSet;
+  return base == DequeType() ? TrackedKind::kDeque : TrackedKind::kDict;
 }
 
 // Instances whose attributes are read the generic way and that have no C state of their own.
@@ -83,7 +90,7 @@ TrackedKind ObjectTable::Classify(BorrowedRef o) {
     return TrackedKind::kCallable;
   }
   if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o) || IsUnion(o)) return TrackedKind::kCallable;
-  if (IsContainerOfClass(o)) return PyList_Check(o.get()) ? TrackedKind::kList : TrackedKind::kDict;
+  if (IsContainerOfClass(o)) return KindOfContainer(NativeBase(type));
   if (DictBehind(o)) return TrackedKind::kView;
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
 }
@@ -296,6 +303,18 @@ Value ObjectTable::AdoptTuple(BorrowedRef original, SourceId source) {
   return Value{std::move(shadow), source};
 }
 
+namespace {
+// Gives the empty shadow of a deque its bound.
+bool BoundDeque(BorrowedRef original, SourceId source, BorrowedRef shadow, ObjectTable& objects, ReadJournal& reads) {
+  static PyObject* const maxlen = PyDict_GetItemString(frame_ops::TypeDict(DequeType()), "maxlen");
+  const Ref bound = Ref::Steal(PyGetSetDescr_Type.tp_descr_get(maxlen, original, nullptr));
+  if (!bound) return false;
+  reads.Consume(objects.Adopt(bound, reads.sources().Intern(SourceKind::kMaxlen, source, 0, nullptr)));
+  const Ref arguments = Ref::Steal(Py_BuildValue("(()O)", bound.get()));
+  return arguments && DequeType()->tp_init(shadow, arguments, nullptr) == 0;
+}
+}  // namespace
+
 // An empty shadow of the same type, filled when something reads it as a whole; tuples are made at once.
 Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source) {
   if (!reads_.MayRead(source)) return Value();
@@ -330,15 +349,7 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
     return AdoptObject(TrackedKind::kCallable, original, source);
   }
   if (!shadow) return Value();
-  if (type == DequeType()) {
-    const Ref bound = Ref::Steal(PyObject_GetAttrString(original, "maxlen"));
-    if (!bound) return Value();
-    reads_.Consume(Adopt(bound, reads_.sources().Intern(SourceKind::kMaxlen, source, 0, nullptr)));
-    const Ref nothing = Ref::Steal(PyTuple_New(0));
-    shadow = Ref::Steal(
-        PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(type), nothing.get(), bound.get(), nullptr));
-    if (!shadow) return Value();
-  }
+  if (kind == TrackedKind::kDeque && !BoundDeque(original, source, shadow, *this, reads_)) return Value();
   if (type == DefaultDictType()) {
     Ref factory = Ref::Steal(PyObject_GetAttrString(original, "default_factory"));
     if (PyObject_SetAttrString(shadow, "default_factory", factory) < 0) return Value();
@@ -360,7 +371,7 @@ Value ObjectTable::AdoptView(BorrowedRef original, SourceId source) {
 // The shadow is of the same class, for what C code asks of it; its attributes stay with the original.
 Value ObjectTable::AdoptContainerOfClass(TrackedKind kind, BorrowedRef original, SourceId source) {
   Ref shadow = EmptyOfClass(original.type());
-  if (!shadow) return Value();
+  if (!shadow || (kind == TrackedKind::kDeque && !BoundDeque(original, source, shadow, *this, reads_))) return Value();
   tracked_.AddAttributes(tracked_.Add(kind, source, Ref::Create(original), shadow));
   return Value{std::move(shadow), source};
 }
@@ -431,6 +442,11 @@ bool ObjectTable::NoteEmptyDict(SourceId source, BorrowedRef original) {
   }
   tested_dicts_.push_back({source, original.get()});
   return true;
+}
+
+void ObjectTable::NoteArray(BorrowedRef array, BorrowedRef tensor) {
+  tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array))->memory_of =
+      Ref::Create(tensor);
 }
 
 void ObjectTable::NoteFreshDict(BorrowedRef dict, BorrowedRef owner) {

@@ -83,6 +83,8 @@ class ObjectTable {
   void NoteFreshFunction(BorrowedRef f) { fresh_functions_.insert(f.get()); }
   bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
   void NoteFreshDict(BorrowedRef dict, BorrowedRef owner);
+  // An array that has the memory of a tensor made here: captured code may not read it.
+  void NoteArray(BorrowedRef array, BorrowedRef tensor);
   // The object made in this attempt whose __dict__ this is, or none.
   BorrowedRef OwnerOfDict(BorrowedRef dict) const;
 

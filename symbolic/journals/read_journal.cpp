@@ -17,6 +17,7 @@
 #include "symbolic/messages/code_text.h"
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/builtin_types.h"
+#include "symbolic/rules/native_items.h"
 #include "symbolic/rules/numpy_scalars.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/tracer.h"
@@ -73,7 +74,8 @@ void ReadJournal::AddTensor(SourceId source, BorrowedRef tensor) { guards_.AddTe
 void ReadJournal::GuardSetLayout(Tracked& set) {
   if (set.layout_guarded) return;
   set.layout_guarded = true;
-  AddGuard(set.source, GuardKind::kSetLayout, set.original);
+  AddGuard(set.source, GuardKind::kSetLayout,
+           PyAnySet_CheckExact(set.original.get()) ? set.original : PlainCopy(set.original));
 }
 
 void ReadJournal::GuardTypeOfLeaf(ValueView v) {

@@ -117,7 +117,8 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
         FindCallRule(PyInstanceMethod_GET_FUNCTION(method.get())) != nullptr) {  // as pybind11 makes them
       return Value{Ref::Steal(PyMethod_New(PyInstanceMethod_GET_FUNCTION(method.get()), owner.object)), kNoSource};
     }
-    if (t != nullptr && method && IsReadAsProperty(method.type()) && FindCallRule(method) != nullptr) {
+    const bool asked = method && (IsReadAsProperty(method.type()) || method.type() == &PyGetSetDescr_Type);
+    if (t != nullptr && asked && FindCallRule(method) != nullptr) {
       reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
       return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetAttr(t->original, name); })));
     }
@@ -264,7 +265,8 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     return result ? objects_.Adopt(result, reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name))
                   : Value();
   }
-  const bool read_in_shadow = t->is_container() && t->attributes == nullptr;
+  const bool of_items = reinterpret_cast<PyDescrObject*>(descriptor.get())->d_type == DequeType();
+  const bool read_in_shadow = t->is_container() && (t->attributes == nullptr || of_items);
   if (read_in_shadow || t->kind == TrackedKind::kCallable) return boundary_.Wrap(read());
   return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
 }

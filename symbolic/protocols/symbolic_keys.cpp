@@ -56,7 +56,7 @@ Ref SymbolicKeys::ElementsOf(ValueView container) {
   const bool fresh_dict = t == nullptr && PyDict_CheckExact(o);
   if (breaks_.unwinding() || (!by_keys && !fresh_dict && !arguments_.PrepareNative(container))) return Ref();
   if (PyDict_Check(o)) return Ref::Steal(PyDict_Keys(o));
-  return PyList_Check(o) ? NativeItems(o) : Ref::Steal(PySequence_List(o));
+  return NativeItems(o);
 }
 
 // One fact says that it is one of several, or one of each that it is not.

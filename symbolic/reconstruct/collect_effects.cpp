@@ -5,7 +5,9 @@
 
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/capture.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/rules/native_items.h"
+#include "symbolic/rules/number_arrays.h"
 
 namespace framefuse {
 namespace {
@@ -21,7 +23,7 @@ absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, Re
   }
   switch (t.kind) {
     case TrackedKind::kSet: {
-      absl::StatusOr<RecipeId> key = recipes.OfElement(w.key);
+      absl::StatusOr<RecipeId> key = recipes.OfElement(w.key, /*may_be_fresh=*/true);
       if (!key.ok()) return key.status();
       e.key = *key;
       e.value = kNoRecipe;
@@ -79,8 +81,7 @@ absl::Status CollectWrites(Tracked& t, RecipeId target, RecipeBuilder& recipes, 
 absl::Status CollectSet(Tracked& t, RecipeId target, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   if (!t.replaced) return absl::OkStatus();
   if (!t.layout_guarded) return CollectWrites(t, target, recipes, effects);
-  const Ref elements = Ref::Steal(PySequence_Tuple(t.representative));
-  const Ref copy = elements ? private_api::CopySetLayout(t.representative.get(), elements) : Ref();
+  const Ref copy = PlainCopy(t.representative);
   if (!copy) return absl::InternalError("a set could not be copied");
   absl::StatusOr<RecipeId> contents = recipes.Of(copy);
   if (!contents.ok()) return contents.status();
@@ -94,6 +95,9 @@ absl::Status CollectSet(Tracked& t, RecipeId target, RecipeBuilder& recipes, std
 
 absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   if (t.source == kNoSource) return MakeGraphBreak(GraphBreakKind::kUnsupportedWrite, "an object without a source");
+  if (HoldsKeysThatCompare(t.representative)) {
+    return MakeGraphBreak(GraphBreakKind::kUnsupportedWrite, "a change of what has keys with an __eq__ of their own");
+  }
   const RecipeId target = recipes.FromSource(t.source);
   if (t.kind == TrackedKind::kSet) return CollectSet(t, target, recipes, effects);
   if (absl::Status s = CollectWrites(t, target, recipes, effects); !s.ok()) return s;
@@ -150,6 +154,17 @@ absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std:
   return absl::OkStatus();
 }
 
+// Nothing tells where the memory of an array ends up.
+bool MayHaveWrittenArray(Capture& capture) {
+  const std::vector<TensorInput>& inputs = capture.objects().tensor_inputs();
+  const auto is_of_array = [&](const TensorInput& in) {
+    return capture.reads().sources()[in.source].kind == SourceKind::kTensorOfArray;
+  };
+  const auto may_be_written = [](const TensorInput& in) { return MayBeWritten(in.fake); };
+  return std::any_of(inputs.begin(), inputs.end(), is_of_array) &&
+         std::any_of(inputs.begin(), inputs.end(), may_be_written);
+}
+
 bool WroteWhatDecidesOfWarnings(Capture& capture) {
   const auto is_written = [&](PyObject* o) {
     const Tracked* t = capture.objects().FindByOriginal(o);
@@ -167,6 +182,9 @@ absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuild
   std::vector<Effect> effects;
   if (!capture.writes().warnings().empty() && WroteWhatDecidesOfWarnings(capture)) {
     return MakeGraphBreak(GraphBreakKind::kSideEffectCall, "a change of what becomes of warnings, behind a warning");
+  }
+  if (MayHaveWrittenArray(capture)) {
+    return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a write to what may have the memory of an array of numpy");
   }
   if (absl::Status s = CollectCachedCalls(capture, recipes, &effects); !s.ok()) return s;
   const std::size_t count = capture.objects().tracked().all().size();

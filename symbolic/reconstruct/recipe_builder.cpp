@@ -5,6 +5,7 @@
 #include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
 #include "symbolic/capture/capture.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/journals/sharded_values.h"
 #include "symbolic/messages/code_text.h"
 #include "symbolic/rules/builtin_types.h"
@@ -117,6 +118,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
       if (!t->original) return NoRecipe(object);
       from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
+    if (t->memory_of) return OfArray(*t);
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }
@@ -331,7 +333,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
     for (int side = 0; side < 2; ++side) {
       PyObject* part = PyTuple_GET_ITEM(pair, side);
       if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && !IsFrozensetOfLeaves(part) &&
-          capture_.objects().Find(part) == nullptr) {
+          !PyWeakref_CheckRefExact(part) && capture_.objects().Find(part) == nullptr) {
         return NoRecipe(object);  // a key hashed by address
       }
       absl::StatusOr<RecipeId> id = Of(part);
@@ -368,7 +370,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
     absl::StatusOr<RecipeId> id = OfElement(item);
     if (!id.ok()) return id.status();
     ids.push_back(*id);
-    const bool same_object = IsOneObject(capture_.objects().Find(item));
+    const bool same_object = PyWeakref_CheckRefExact(item) || IsOneObject(capture_.objects().Find(item));
     keeps_hashes = keeps_hashes && (same_object || HashesAlike(item));
     // The table that the entry holds keeps no object alive.
     if (same_object && PyList_SetItem(items, i, Py_NewRef(Py_None)) < 0) return NoRecipe(object);
@@ -382,11 +384,13 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
   return Add(RecipeOp::kSet, std::move(ids), table);
 }
 
-absl::StatusOr<RecipeId> RecipeBuilder::OfElement(BorrowedRef element) {
-  const bool by_value =
-      IsLeaf(element) || PyTuple_CheckExact(element.get()) || IsFrozensetOfLeaves(element) || IsImmutableKey(element);
+absl::StatusOr<RecipeId> RecipeBuilder::OfElement(BorrowedRef element, bool may_be_fresh) {
+  // A weak reference hashes as its object, which a guard knows.
+  const bool by_value = IsLeaf(element) || PyTuple_CheckExact(element.get()) || IsFrozensetOfLeaves(element) ||
+                        IsImmutableKey(element) || PyWeakref_CheckRefExact(element.get());
   if (by_value) return Of(element);
   const Tracked* t = capture_.objects().Find(element);
+  if (t == nullptr && may_be_fresh && IsKnownByAddress(element)) return Of(element);
   if (!IsOneObject(t)) return NoRecipe(element);
   if (capture_.reads().sources()[t->source].kind != SourceKind::kConstant) {  // as that object it is hashed alike
     capture_.reads().AddGuard(t->source, GuardKind::kIdentity, t->original);
@@ -429,14 +433,6 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfMethod(BorrowedRef object) {
   absl::StatusOr<std::vector<RecipeId>> ids = OfAll(parts);
   if (!ids.ok()) return ids.status();
   return Add(RecipeOp::kMethod, *std::move(ids));
-}
-
-absl::StatusOr<RecipeId> RecipeBuilder::OfWeakref(BorrowedRef object) {
-  PyObject* target = private_api::Referent(object.get());
-  if (capture_.objects().Find(target) == nullptr || capture_.writes().AnyMayHaveEnded()) return NoRecipe(object);
-  absl::StatusOr<RecipeId> of = Of(target);
-  if (!of.ok()) return of.status();
-  return Add(RecipeOp::kCall, {*of}, reinterpret_cast<PyObject*>(object.type()));
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {

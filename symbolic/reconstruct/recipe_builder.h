@@ -15,6 +15,7 @@
 namespace framefuse {
 
 class Capture;
+struct Tracked;
 
 class RecipeBuilder {
  public:
@@ -22,7 +23,8 @@ class RecipeBuilder {
   // The recipe of an object that the evaluator holds; an unconsumed leaf keeps its source. The status is a
   // graph break (kNoRecipe) that names the value's type.
   absl::StatusOr<RecipeId> Of(BorrowedRef object, SourceId source = kNoSource);
-  absl::StatusOr<RecipeId> OfElement(BorrowedRef element);  // of a set
+  // Of a set. One that is added or discarded by itself may be an object that was made here.
+  absl::StatusOr<RecipeId> OfElement(BorrowedRef element, bool may_be_fresh = false);
   // Whether the entry has the object when it has run: it existed before, or there is a recipe of it by now.
   bool Outlives(BorrowedRef object) const;
   RecipeId Constant(BorrowedRef object, bool element = false);
@@ -49,6 +51,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfArray(const Tracked& array);  // with the memory of a tensor
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
   // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
   RecipeId NumberOrText(BorrowedRef object, RecipeId cls);

@@ -1,12 +1,16 @@
 #include "symbolic/rules/native_items.h"
 
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/rules/builtin_types.h"
 
 namespace framefuse {
 
 Ref NativeItems(BorrowedRef sequence) {
-  return Ref::Steal(PyList_Check(sequence.get()) ? PyList_GetSlice(sequence, 0, PyList_GET_SIZE(sequence.get()))
-                                                 : PySequence_List(sequence));
+  if (PyList_Check(sequence.get())) {
+    return Ref::Steal(PyList_GetSlice(sequence, 0, PyList_GET_SIZE(sequence.get())));
+  }
+  const Ref iterator = Ref::Steal(NativeBase(sequence.type())->tp_iter(sequence));
+  return iterator ? Ref::Steal(PySequence_List(iterator)) : Ref();
 }
 
 Ref NativePairs(BorrowedRef dict) {
@@ -23,6 +27,14 @@ bool SetNativeItem(BorrowedRef dict, BorrowedRef key, BorrowedRef value) {
 }
 
 Ref PlainCopy(BorrowedRef original) {
+  if (PySet_Check(original.get())) {
+    const Ref items = NativeItems(original);
+    const Ref elements = items ? Ref::Steal(PyList_AsTuple(items)) : Ref();
+    const Ref same = elements ? private_api::CopySetLayout(original.get(), elements) : Ref();
+    Ref copy = same ? Ref::Steal(PySet_New(nullptr)) : Ref();
+    if (copy) private_api::SwapSets(copy.get(), same.get());
+    return copy;
+  }
   if (!PyDict_Check(original.get())) return NativeItems(original);
   // PyDict_Copy asks a class with an __iter__ of its own for keys().
   const Ref pairs = NativePairs(original);

@@ -8,13 +8,13 @@
 
 namespace framefuse {
 
-// The items of a list or deque, as a new list.
+// The items of a list, deque or set, as a new list.
 Ref NativeItems(BorrowedRef sequence);
 // The (key, value) pairs of a dict in its order, that of an OrderedDict its own, as a new list.
 Ref NativePairs(BorrowedRef dict);
 // A null value deletes the key. False: a Python error is set.
 bool SetNativeItem(BorrowedRef dict, BorrowedRef key, BorrowedRef value_or_null);
-// A dict or OrderedDict of the same items; of a list or deque a list.
+// A dict or OrderedDict of the same items; of a list or deque a list; of a set one with the same table.
 Ref PlainCopy(BorrowedRef container);
 
 // Without any item or attribute, and without a call of what its class defines to make one.

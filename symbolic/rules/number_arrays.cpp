@@ -130,6 +130,8 @@ bool IsWritten(BorrowedRef fake) {
   return !t.is_inference() && t._version() > 0;
 }
 
+bool MayBeWritten(BorrowedRef fake) { return THPVariable_Unpack(fake.get()).is_inference() || IsWritten(fake); }
+
 void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards) {
   std::optional<Contents> contents = Buffer(array.get()).Read();
   if (!contents) return;

@@ -22,6 +22,7 @@ bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, Borro
 bool IsForNumpy(BorrowedRef object);
 // The fake of an input was written in the recording: what shares memory with the input is no longer as it was.
 bool IsWritten(BorrowedRef fake);
+bool MayBeWritten(BorrowedRef fake);  // or nothing tells
 // Adds a guard on what the array at `source` holds.
 void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards);
 

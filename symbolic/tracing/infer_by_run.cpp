@@ -1,7 +1,8 @@
 // Metadata of operators of ATen's that no kernel describes, or that torch's describes wrongly: the CPU kernel runs
-// once, on zeros, when the operator is recorded. Only where neither values nor a generator decide what comes out; never
-// for operators of others, whose calls the program could count, and never on a device, whose memory tracing leaves
-// alone.
+// once, on zeros, when the operator is recorded. Only where no values decide what comes out, and what draws random
+// numbers draws them from a generator of the run's; never for operators of others, whose calls the program could count,
+// and never on a device, whose memory tracing leaves alone.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -39,6 +40,11 @@ bool ReturnsWhatItWrites(const ir::Op& op) {
   return op.returns().empty();
 }
 
+// Where it takes a generator; -1: it takes none.
+int PlaceOfGenerator(const c10::OperatorHandle& handle) {
+  return handle.schema().argumentIndexWithName("generator").value_or(-1);
+}
+
 bool IsOptionalTensorList(const c10::IValue& v) { return v.isOptionalTensorList(); }
 
 }  // namespace
@@ -51,14 +57,19 @@ bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> arg
     return false;
   }
   if (!ir::Has(traits.op, ir::OpFact::kAten) || ReturnsWhatItWrites(*traits.op) ||
-      handle.hasTag(at::Tag::nondeterministic_seeded) || handle.hasTag(at::Tag::data_dependent_output) ||
-      traits.op->is_sized_by_values()) {
+      handle.hasTag(at::Tag::data_dependent_output) || traits.op->is_sized_by_values()) {
     return false;
   }
+  const bool draws = handle.hasTag(at::Tag::nondeterministic_seeded);
+  const int generator = PlaceOfGenerator(handle);
+  if (draws && (generator < 0 || traits.meta_source != MetaSource::kNone)) return false;
   if (traits.returns_number || !prepared->device->is_cpu()) return false;
   if (std::any_of(args.begin(), args.end(), IsOptionalTensorList)) return false;
-  std::optional<torch::jit::Stack> zeros = ZerosFor(args);
+  torch::jit::Stack given(args.begin(), args.end());
+  if (draws) given[static_cast<std::size_t>(generator)] = c10::IValue();
+  std::optional<torch::jit::Stack> zeros = ZerosFor(given);
   if (!zeros.has_value()) return false;
+  if (draws) (*zeros)[static_cast<std::size_t>(generator)] = at::detail::createCPUGenerator();
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
   torch::jit::Stack& stack = *zeros;
   const torch::jit::Stack run_args = stack;

@@ -157,3 +157,21 @@ def tensors_taken_as_they_are():
         return same is x, other * 2, whole + 1, of_list, torch.as_tensor(data=n, device="cpu") is n, torch.as_tensor(3)
 
     return Case(f, vector(), torch.arange(3), then=[lambda: Args(vector().double(), torch.arange(3).int())])
+
+
+@program
+def draws_of_gammas():
+    def f(x):
+        beta, dirichlet = D.Beta(x, x + 1), D.Dirichlet(torch.stack([x, x + 1]))
+        return beta.rsample(), beta.sample((2,)), dirichlet.rsample(), D.Gamma(x, x).rsample(), D.StudentT(x).rsample()
+
+    return Case(f, vector().requires_grad_(), then=[lambda: Args(vector(3, 2.0)), lambda: Args(vector(4).double())])
+
+
+@program
+def draws_of_counts():
+    def f(x):
+        p = torch.sigmoid(x)
+        return torch.binomial(x.round(), p), D.Poisson(x).sample(), D.LKJCholesky(3, x[0]).sample()
+
+    return Case(f, vector(), then=[lambda: None, lambda: Args(vector(3, 2.0))])

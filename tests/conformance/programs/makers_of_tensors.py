@@ -50,3 +50,26 @@ def a_variable_with_a_gradient():
         return v.grad
 
     return Case(f, vector())
+
+
+@program
+def asarray_of_numbers():
+    def f(x, n):
+        made = torch.asarray([1, n]), torch.asarray(2.5, dtype=torch.float64), torch.asarray([[True], [False]]), torch.asarray(n)
+        return x * torch.asarray([1.0, n, 3.0]), made
+
+    return Case(f, vector(), 2, then=[lambda: Args(vector(), 5)])
+
+
+@program(whole=False)
+def asarray_of_memory():
+    memory = bytearray(b"abc")
+
+    def f(x):
+        own = torch.asarray(x)
+        own.add_(1)
+        seen = torch.asarray(memory, dtype=torch.uint8)
+        seen[0] = 7
+        return x * 2, seen + 0
+
+    return Case(f, vector(), observe=memory)

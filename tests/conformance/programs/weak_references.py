@@ -305,7 +305,7 @@ def objects_in_weak_containers():
     )
 
 
-@program(whole=False)
+@program
 def weak_containers_are_written():
     thing, other = Thing(2), Thing(3)
     table, group = weakref.WeakKeyDictionary({thing: 4}), weakref.WeakSet([thing])
@@ -320,3 +320,95 @@ def weak_containers_are_written():
         table[thing] = 7
 
     return Case(f, vector(), look=lambda: (table.get(thing), table.get(other), len(group)), then=[again])
+
+
+@program
+def a_count_for_each_object():
+    thing, other = Thing(2), Thing(3)
+    table = weakref.WeakKeyDictionary({thing: 4})
+
+    def f(x, which):
+        table[which] = table.get(which, 0) + 1
+        return x * table[which], len(table), which in table
+
+    return Case(
+        f,
+        vector(),
+        thing,
+        look=lambda: (list(table.values()), [key.n for key in table], table.get(other)),
+        then=[lambda: None, lambda: Args(vector(), other), lambda: Args(vector(), thing), lambda: Args(vector(), Thing(7))],
+    )
+
+
+@program
+def tensors_kept_for_each_object():
+    thing, other = Thing(2), Thing(3)
+    table = weakref.WeakKeyDictionary()
+
+    def f(x, which):
+        table[which] = x * which.n
+        return table[which] + 1, len(table)
+
+    return Case(
+        f,
+        vector(),
+        thing,
+        look=lambda: [table.get(thing), table.get(other)],
+        then=[lambda: Args(vector(3, 2.0), thing), lambda: Args(vector(), other), lambda: Args(vector(3, 4.0), thing)],
+    )
+
+
+@program
+def objects_are_added_to_a_weak_set():
+    thing, other = Thing(2), Thing(3)
+    group = weakref.WeakSet([thing])
+
+    def f(x, which):
+        known = which in group
+        group.add(which)
+        return x * len(group), known
+
+    return Case(
+        f,
+        vector(),
+        other,
+        look=lambda: sorted(t.n for t in group),
+        then=[lambda: None, lambda: group.discard(other), lambda: Args(vector(), Thing(9)), lambda: Args(vector(), thing)],
+    )
+
+
+@program
+def a_weak_set_is_walked():
+    things = [Thing(2)]
+    group = weakref.WeakSet(things)
+
+    def f(x):
+        total = 0
+        for thing in group:
+            total = total + thing.n
+        return x * total, things[0] in group
+
+    def change():
+        things[0].n = 5
+
+    def grow():
+        things.append(Thing(3))
+        group.add(things[1])
+
+    return Case(f, vector(), look=lambda: len(group), then=[change, grow, lambda: things.pop() and None])
+
+
+@program
+def what_was_added_ends():
+    box = [Thing(2)]
+    table, group = weakref.WeakKeyDictionary(), weakref.WeakSet()
+
+    def f(x):
+        table[box[0]] = 3
+        group.add(box[0])
+        return x * len(table) + len(group)
+
+    def end():
+        box[0] = Thing(4)
+
+    return Case(f, vector(), look=lambda: (len(table), len(group)), then=[end, end, lambda: None])
