@@ -114,8 +114,8 @@ bool RunsInPass(const autograd::Node& leaf) {
   return it != asked->end() && it->second.needed_ && it->second.captures_ == nullptr;
 }
 
-autograd::variable_list AccumulateNow(const GradientTargets& targets, autograd::variable_list gradients,
-                                      const std::vector<std::int32_t>& turns) {
+void AccumulateNow(const GradientTargets& targets, autograd::variable_list& gradients,
+                   const std::vector<std::int32_t>& turns, absl::FunctionRef<void(std::size_t)> coming) {
   const ReachedLater later(targets);
   std::vector<std::size_t> order(gradients.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -126,10 +126,10 @@ autograd::variable_list AccumulateNow(const GradientTargets& targets, autograd::
     if (later.contains(e.function.get()) || !RunsInPass(*e.function)) continue;
     autograd::Variable gradient = std::exchange(gradients[i], autograd::Variable());
     const autograd::Variable pending = TakePending(targets.node, *e.function);
+    coming(i);
     AccumulateAt(*e.function, pending.defined() ? pending + gradient : std::move(gradient));
     SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
   }
-  return gradients;
 }
 
 bool AccumulateEarly(const GradientTargets& targets, std::size_t edge, autograd::Variable* gradient) {
