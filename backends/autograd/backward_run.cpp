@@ -91,13 +91,15 @@ void BackwardRun::Release(const Used& used, bool last) {
   // Without a pass the node dies (torch asks it up to 2.12): nothing is used up for those that share the run.
   for (std::int32_t n : pass >= 0 ? used.readers : std::vector<std::int32_t>()) released[At(n)] = pass;
   if (!last) return;
+  bool all_done = true;
   for (std::size_t s = 0; s < saved_.size(); ++s) {
     const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
     const bool done = used.everything || std::all_of(readers.begin(), readers.end(),
                                                      [&](std::int32_t n) { return released[At(n)] != kNever; });
     if (done) saved_[s].reset_data();
+    all_done = all_done && done;
   }
-  for (autograd::SavedVariable& s : inputs_) s.reset_data();
+  for (std::size_t i = 0; i < inputs_.size() && all_done; ++i) inputs_[i].reset_data();
 }
 
 at::Tensor BackwardRun::ZeroTangent(std::size_t tangent) const {
@@ -309,7 +311,7 @@ autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list t
                                                        const GradientTargets& targets, Used* used) const {
   const auto unpack = [&targets](const autograd::SavedVariable& s) { return s.unpack(targets.node.getptr()); };
   const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key));
-  *used = {plan_->Readers(key.defined), /*everything=*/true};
+  used->readers = plan_->Readers(key.defined);
   std::vector<at::Tensor> inputs;
   for (std::int32_t i : plan->inputs) {
     auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);

@@ -115,9 +115,13 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void ActBefore(ir::NodeIndex node, const BackwardPlan::Variant* variant, const std::vector<std::int32_t>& readers,
                  torch::autograd::variable_list tangents, const BackwardPlan::Key& key, const GradientTargets& targets,
                  std::unique_lock<std::mutex>* lock);
-  // Gradients for their leaves now. Returns which have got theirs, one character for each gradient. `readers`: of the
-  // whole pass, used up as far as it came if a hook fails.
-  std::string Accumulate(const BackwardPlan::Key& early, const std::vector<std::int32_t>& readers,
+  // Gradients for their leaves now: which have got theirs, one character for each gradient, and what the engine is to
+  // bring to where torch.autograd.grad asks. `readers`: of the whole pass, used up as far as it came if a hook fails.
+  struct Accumulated {
+    std::string handed;
+    torch::autograd::variable_list left;
+  };
+  Accumulated Accumulate(const BackwardPlan::Key& early, const std::vector<std::int32_t>& readers,
                          torch::autograd::variable_list tangents, const GradientTargets& targets,
                          std::unique_lock<std::mutex>* lock);
   // Gates that the pass still comes to, the next one first.

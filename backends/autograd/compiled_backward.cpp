@@ -131,7 +131,9 @@ void CompiledBackward::Compute(BackwardRun::Pass& pass) {
     return;
   }
   for (const CompiledBackward* node : waiting.ready) {
-    for (std::int32_t g : node->inputs().gradients) pass.gradients[At(g)] = std::move(found[At(g)]);
+    for (std::int32_t g : node->inputs().gradients) {
+      if (pass.handed[At(g)] != '1') pass.gradients[At(g)] = std::move(found[At(g)]);
+    }
     pass.states[node->place_] = State::kComputed;
   }
   computed_ = true;

@@ -55,19 +55,20 @@ void BackwardRun::ActBefore(ir::NodeIndex node, const BackwardPlan::Variant* var
   UseUp(readers, [node](ir::NodeIndex n) { return n < node; });
 }
 
-std::string BackwardRun::Accumulate(const BackwardPlan::Key& early, const std::vector<std::int32_t>& readers,
-                                    autograd::variable_list tangents, const GradientTargets& targets,
-                                    std::unique_lock<std::mutex>* lock) {
-  std::string handed(early.wanted.size(), '0');
-  if (IsEmpty(early.wanted)) return handed;
-  autograd::variable_list gradients;
+BackwardRun::Accumulated BackwardRun::Accumulate(const BackwardPlan::Key& early,
+                                                 const std::vector<std::int32_t>& readers,
+                                                 autograd::variable_list tangents, const GradientTargets& targets,
+                                                 std::unique_lock<std::mutex>* lock) {
+  Accumulated result{std::string(early.wanted.size(), '0'), {}};
+  if (IsEmpty(early.wanted)) return result;
+  autograd::variable_list& gradients = result.left;
   if (at::GradMode::is_enabled()) {
     Used used;
     gradients = RunDifferentiable(std::move(tangents), early, targets, &used);
     gradients.resize(plan_->input_gradients());
   } else {
     const BackwardPlan::Variant& before = *ValueOrThrow(plan_->FindVariant(early));
-    if (FirstUsedUp(before.readers) != ir::kNoNode) return handed;
+    if (FirstUsedUp(before.readers) != ir::kNoNode) return result;
     Unpacked unpacked = UnpackFor(before, targets);
     if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
     gradients = Execute(before, std::move(unpacked.saved), std::move(tangents), targets);
@@ -77,13 +78,13 @@ std::string BackwardRun::Accumulate(const BackwardPlan::Key& early, const std::v
   lock->unlock();  // hooks of leaves may come here again
   std::size_t last = 0;
   try {
-    AccumulateNow(targets, gradients, Turns(early.defined), [&](std::size_t g) { handed[last = g] = '1'; });
+    AccumulateNow(targets, gradients, Turns(early.defined), [&](std::size_t g) { result.handed[last = g] = '1'; });
   } catch (...) {
     const std::int32_t turn = plan_->TurnOf(last, early.defined);
     UseUp(readers, [&](ir::NodeIndex n) { return plan_->TurnOfNode(n) < turn; });
     throw;
   }
-  return handed;
+  return result;
 }
 
 std::size_t BackwardRun::Add(OutputGate& gate) {
@@ -177,9 +178,11 @@ void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place) {
   const GradientTargets targets{gate, asked.edges, asked.first_made};
   const bool seen = failure.error != nullptr || next.front()->HasHooks() || AnyLeafHasHooks(targets);
   if (seen) {
-    const std::string handed = Accumulate(key, readers, pass.tangents, targets, &lock);
-    for (std::size_t g = 0; g < handed.size(); ++g) {
-      if (handed[g] == '1') pass.handed[g] = '1';
+    Accumulated accumulated = Accumulate(key, readers, pass.tangents, targets, &lock);
+    for (std::size_t g = 0; g < accumulated.handed.size(); ++g) {
+      if (accumulated.handed[g] != '1') continue;
+      pass.handed[g] = '1';
+      pass.gradients[g] = std::move(accumulated.left[g]);
     }
   }
   UseUp(readers, [&](ir::NodeIndex n) { return plan_->TurnOfNode(n) < until; });
