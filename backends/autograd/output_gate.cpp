@@ -83,9 +83,9 @@ autograd::variable_list OutputGate::apply(autograd::variable_list&& gradients) {
   autograd::variable_list result(num_outputs());
   used_ = {{}, /*everything=*/false};
   used_in_ = autograd::get_current_graph_task_id();
-  if (!places_.empty() && gradients[0].defined()) BringToPlaces(gradients[0], &result);
-  HandOver(std::move(gradients[0]), &result);
+  HandOver(gradients[0], &result);
   if (run_->IsJoint() && PassUnderWay() != nullptr) run_->ActBeforeNextSeen(*this, place_);
+  if (!places_.empty() && gradients[0].defined()) BringToPlaces(gradients[0], &result);
   return result;
 }
 
