@@ -181,7 +181,7 @@ def test_random_passes_that_fail(backend):
 
 
 def compiled(f):
-    return framefuse.compile(f, fullgraph=True, backend="aten")
+    return framefuse.compile(f, fullgraph=True)
 
 
 def gradients_when_a_hook_fails(compiler):
