@@ -21,6 +21,16 @@ namespace {
 
 namespace autograd = torch::autograd;
 
+// Whether gradients go through nodes of torch's own on the way from one output to the next: those of views, and of
+// inputs that are written. What comes to a leaf that way is not known before.
+bool LeavesTheGraph(const BackwardPlan& plan) {
+  const ir::Graph& joint = plan.joint();
+  return std::any_of(plan.tangents().begin(), plan.tangents().end(), [&](std::int32_t t) {
+    const ir::Output& output = joint.outputs[At(joint.inputs[At(t)].tangent_of)];
+    return ir::IsView(output) || output.role == ir::OutputRole::kMutatedInput;
+  });
+}
+
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
 
 }  // namespace
@@ -156,7 +166,7 @@ void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place) {
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
   const std::vector<OutputGate*> next = GatesAfter(pass, place, /*all=*/false);
-  if (next.empty() || !next.front()->IsObserved()) return;
+  if (next.empty() || !next.front()->IsObserved() || LeavesTheGraph(*plan_)) return;
   const std::int32_t mine = plan_->TurnOfOutput(gate.tangent());
   std::int64_t until = plan_->TurnOfOutput(next.front()->tangent());
   const std::vector<CompiledBackward*> nodes = NodesOfPass();
