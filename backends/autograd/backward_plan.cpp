@@ -181,6 +181,24 @@ std::int32_t BackwardPlan::TurnOf(std::size_t gradient, const std::string& defin
   return turn;
 }
 
+std::int32_t BackwardPlan::TurnOfOutput(std::size_t tangent) const {
+  const ir::Input& input = joint_.inputs[At(tangents_[tangent])];
+  const std::vector<std::int32_t>& turns = joint_.outputs[At(input.tangent_of)].turns;
+  return turns.empty() ? -1 : turns.front();
+}
+
+std::int64_t BackwardPlan::TurnOfNode(ir::NodeIndex node) const {
+  const bool known = std::any_of(gradients_.begin(), gradients_.end(),
+                                 [this](std::int32_t o) { return !joint_.outputs[At(o)].turns.empty(); });
+  return known ? graph_.nodes[At(node)].sequence : -1;
+}
+
+ir::NodeIndex BackwardPlan::FirstOfTurn(ir::NodeIndex node) const {
+  const std::int64_t sequence = graph_.nodes[At(node)].sequence;
+  while (sequence >= 0 && node > 0 && graph_.nodes[At(node - 1)].sequence == sequence) --node;
+  return node;
+}
+
 std::vector<bool> BackwardPlan::ConstantValues() const {
   std::vector<bool> constant(joint_.values.size(), true);
   for (std::size_t g = 0; g < input_gradients(); ++g) {
@@ -238,8 +256,14 @@ void BackwardPlan::FindRecomputeInputs() {
   }
 }
 
+namespace {
+
+std::string NameOf(const BackwardPlan::Key& key) { return absl::StrCat(key.wanted, "|", key.defined, "|", key.cut); }
+
+}  // namespace
+
 absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const Key& key) const {
-  const std::string name = key.wanted + "|" + key.defined + "|" + key.cut;
+  const std::string name = NameOf(key);
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = variants_.find(name); known != variants_.end()) return known->second.get();
@@ -267,12 +291,11 @@ absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferenti
   return found.get();
 }
 
-absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(
-    const Key& key, const ExecutableFactory& factory) const {
+absl::StatusOr<BackwardPlan::Reduced> BackwardPlan::Reduce(const Key& key) const {
   const std::string& wanted = key.wanted;
   const std::string& defined = key.defined;
-  auto variant = std::make_unique<Variant>();
-  Graph whole = graph_;
+  Reduced result{graph_, {}, {}, {}, {}};
+  Graph& whole = result.graph;
   std::vector<CutPoint> places;
   for (const OutputGradient& o : CutBy(key)) {
     places.push_back({o.gradient, whole.inputs[saved_.size() + o.tangent].value});
@@ -281,16 +304,39 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   const TangentUse use = places.empty() ? *use_ : TangentUse(whole, saved_.size());
   const std::vector<Node> nodes = whole.nodes;
   use.DropUndefined(whole, defined);
-  const std::vector<ir::NodeIndex> definitions = whole.Definitions();
-  std::vector<ValueId> roots;
   for (std::size_t g = 0; g < wanted.size(); ++g) {
     ValueId v = whole.outputs[g].value;
     if (wanted[g] != '1' || v == kNoValue || use.IsLeftOut(v, defined)) continue;
-    roots.push_back(v);
-    variant->gradients.push_back(static_cast<std::int32_t>(g));
-    variant->made_by.push_back(definitions[At(v)]);
+    result.roots.push_back(v);
+    result.gradients.push_back(static_cast<std::int32_t>(g));
   }
-  std::vector<bool> needed = ir::NodesNeededFor(whole, roots);
+  result.needed = ir::NodesNeededFor(whole, result.roots);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!result.needed[i] || !use.ReadsSaved(i) || !use.Runs(nodes[i], defined)) continue;
+    result.readers.push_back(static_cast<std::int32_t>(i));
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<std::int32_t>> BackwardPlan::ReadersFor(const Key& key) const {
+  const std::string name = NameOf(key);
+  const std::lock_guard lock(mutex_);
+  if (const auto known = readers_.find(name); known != readers_.end()) return known->second;
+  FF_ASSIGN_OR_RETURN(const Reduced reduced, Reduce(key));
+  return readers_[name] = reduced.readers;
+}
+
+absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(
+    const Key& key, const ExecutableFactory& factory) const {
+  FF_ASSIGN_OR_RETURN(Reduced reduced, Reduce(key));
+  const Graph& whole = reduced.graph;
+  const std::vector<ValueId>& roots = reduced.roots;
+  const std::vector<bool>& needed = reduced.needed;
+  auto variant = std::make_unique<Variant>();
+  variant->gradients = std::move(reduced.gradients);
+  variant->readers = std::move(reduced.readers);
+  const std::vector<ir::NodeIndex> definitions = whole.Definitions();
+  for (ValueId v : roots) variant->made_by.push_back(definitions[At(v)]);
   std::vector<bool> used(whole.values.size(), false);
   for (ValueId v : roots) used[At(v)] = true;
   for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
@@ -303,11 +349,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
     builder.AddInput(whole.inputs[i].value, whole.inputs[i]);
   }
   for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
-    if (!needed[i]) continue;
-    builder.AddNode(whole.nodes[i]);
-    if (use.ReadsSaved(i) && use.Runs(nodes[i], defined)) {
-      variant->readers.push_back(static_cast<std::int32_t>(i));
-    }
+    if (needed[i]) builder.AddNode(whole.nodes[i]);
   }
   for (std::int32_t g : variant->gradients) builder.AddOutput(whole.outputs[At(g)]);
   Graph graph = builder.Take();

@@ -57,6 +57,8 @@ class BackwardPlan {
   absl::StatusOr<const Differentiable*> FindDifferentiable(const Key& key) const;
   // Nodes of graph() that compute with these tangents and read saved values.
   std::vector<std::int32_t> Readers(const std::string& defined) const;
+  // Those of the variant, which is not compiled for that.
+  absl::StatusOr<std::vector<std::int32_t>> ReadersFor(const Key& key) const;
 
   const ir::Graph& joint() const { return joint_; }
   const ir::Graph& graph() const { return graph_; }
@@ -84,6 +86,11 @@ class BackwardPlan {
   bool is_on_one_device() const { return is_on_one_device_; }
   // When a pass from the defined tangents comes to the input of gradient g; negative: never, or not known.
   std::int32_t TurnOf(std::size_t gradient, const std::string& defined) const;
+  // When a pass comes to the output of a tangent, and runs a node of graph(); negative: not known.
+  std::int32_t TurnOfOutput(std::size_t tangent) const;
+  std::int64_t TurnOfNode(ir::NodeIndex node) const;
+  // The first node of the same autograd node of eager's, which fails as a whole.
+  ir::NodeIndex FirstOfTurn(ir::NodeIndex node) const;
   // Inputs of the joint graph that only create_graph needs.
   const std::vector<std::int32_t>& recompute_inputs() const { return recompute_inputs_; }
 
@@ -94,6 +101,15 @@ class BackwardPlan {
   void FindDependences();
   void FindInputClasses();
   void FindRecomputeInputs();
+  // What is left of graph() for a variant.
+  struct Reduced {
+    ir::Graph graph;
+    std::vector<ir::ValueId> roots;
+    std::vector<std::int32_t> gradients;
+    std::vector<bool> needed;  // by node
+    std::vector<std::int32_t> readers;
+  };
+  absl::StatusOr<Reduced> Reduce(const Key& key) const;
   // Values that do not change with a differentiable input: create_graph may take them as saved.
   std::vector<bool> ConstantValues() const;
   absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key, const ExecutableFactory& factory) const;
@@ -116,6 +132,7 @@ class BackwardPlan {
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> variants_;
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> uncompiled_;  // first asked for in a recording
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Differentiable>> differentiable_;
+  mutable absl::flat_hash_map<std::string, std::vector<std::int32_t>> readers_;
 };
 
 }  // namespace framefuse

@@ -91,13 +91,15 @@ void BackwardRun::Release(const Used& used, bool last) {
   // Without a pass the node dies (torch asks it up to 2.12): nothing is used up for those that share the run.
   for (std::int32_t n : pass >= 0 ? used.readers : std::vector<std::int32_t>()) released[At(n)] = pass;
   if (!last) return;
+  bool all_done = true;
   for (std::size_t s = 0; s < saved_.size(); ++s) {
     const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
     const bool done = used.everything || std::all_of(readers.begin(), readers.end(),
                                                      [&](std::int32_t n) { return released[At(n)] != kNever; });
     if (done) saved_[s].reset_data();
+    all_done = all_done && done;
   }
-  for (autograd::SavedVariable& s : inputs_) s.reset_data();
+  for (std::size_t i = 0; i < inputs_.size() && all_done; ++i) inputs_[i].reset_data();
 }
 
 at::Tensor BackwardRun::ZeroTangent(std::size_t tangent) const {
@@ -169,62 +171,55 @@ autograd::variable_list BackwardRun::Gradients(autograd::variable_list tangents,
   std::unique_lock lock(running_);
   *used = {{}, /*everything=*/false};
   if (key.wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
-  if (at::GradMode::is_enabled())
-    return RunDifferentiable(std::move(tangents), key, targets, used);  // a leaf copies then
+  if (at::GradMode::is_enabled()) {  // a leaf copies then
+    const std::vector<std::int32_t> readers = ValueOrThrow(plan_->ReadersFor(key));
+    const Unpacked failure = FirstFailure(readers, /*turn=*/INT64_MAX, targets.node);
+    if (failure.error == nullptr) return RunDifferentiable(std::move(tangents), key, targets, used);
+    ActBefore(failure.failed, nullptr, readers, std::move(tangents), key, targets, &lock);
+    std::rethrow_exception(failure.error);
+  }
   return RunVariant(std::move(tangents), key, targets, used, &lock);
 }
 
 // As eager: an operator's saved values serve one backward pass.
-ir::NodeIndex BackwardRun::FirstUsedUp(const BackwardPlan::Variant& variant) {
+ir::NodeIndex BackwardRun::FirstUsedUp(const std::vector<std::int32_t>& readers) {
   const std::lock_guard lock(mutex_);
   const std::vector<int>& released = released_in_;
   if (released.empty()) return ir::kNoNode;
   const int now = autograd::get_current_graph_task_id();
-  for (std::int32_t n : variant.readers) {
+  for (std::int32_t n : readers) {
     // What another node of this run has used in the same pass is, in eager, used once for both.
     if (released[At(n)] != kNever && released[At(n)] != now) return n;
   }
   return ir::kNoNode;
 }
 
-// What eager's pass brings to leaves before it comes to the node that fails.
-void BackwardRun::AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
-                                   autograd::variable_list tangents, const BackwardPlan::Key& key,
-                                   const GradientTargets& targets) {
-  BackwardPlan::Key early = key;
-  early.wanted.assign(key.wanted.size(), '0');
-  for (std::size_t i = 0; i < variant.gradients.size(); ++i) {
-    const std::size_t g = At(variant.gradients[i]);
-    if (g < plan_->input_gradients() && variant.made_by[i] < node) early.wanted[g] = '1';
-  }
-  if (early.wanted.find('1') == std::string::npos) return;
-  const BackwardPlan::Variant& before = *ValueOrThrow(plan_->FindVariant(early));
-  if (FirstUsedUp(before) != ir::kNoNode) return;
-  Unpacked unpacked = UnpackFor(before, targets);
-  if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
-  autograd::variable_list gradients = Execute(before, std::move(unpacked.saved), std::move(tangents), targets, {});
-  gradients.resize(plan_->input_gradients());
-  AccumulateNow(targets, std::move(gradients), Turns(key.defined));
-}
-
 autograd::variable_list BackwardRun::RunVariant(autograd::variable_list tangents, const BackwardPlan::Key& key,
                                                 const GradientTargets& targets, Used* used,
                                                 std::unique_lock<std::mutex>* lock) {
   const BackwardPlan::Variant& variant = *ValueOrThrow(plan_->FindVariant(key));
-  if (const ir::NodeIndex node = FirstUsedUp(variant); node != ir::kNoNode) {
-    AccumulateBefore(node, variant, std::move(tangents), key, targets);
+  if (const ir::NodeIndex node = FirstUsedUp(variant.readers); node != ir::kNoNode) {
+    ActBefore(node, &variant, variant.readers, std::move(tangents), key, targets, lock);
     TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
   }
   used->readers = variant.readers;
   Unpacked unpacked = UnpackFor(variant, targets);
   if (unpacked.error != nullptr) {
-    AccumulateBefore(unpacked.failed, variant, std::move(tangents), key, targets);
+    ActBefore(unpacked.failed, &variant, variant.readers, std::move(tangents), key, targets, lock);
     std::rethrow_exception(unpacked.error);
   }
   const std::vector<std::size_t> early = EarlyOutputs(variant, key.defined, targets);
+  if (early.empty()) return Execute(variant, std::move(unpacked.saved), std::move(tangents), targets);
   // The hooks of leaves run in between: they may come here again.
-  if (!early.empty()) lock->unlock();
-  return Execute(variant, std::move(unpacked.saved), std::move(tangents), targets, early);
+  lock->unlock();
+  std::size_t last = early.front();
+  try {
+    return Execute(variant, std::move(unpacked.saved), std::move(tangents), targets, early, &last);
+  } catch (...) {
+    const std::int32_t turn = plan_->TurnOf(At(variant.gradients[last]), key.defined);
+    UseUp(variant.readers, [&](ir::NodeIndex n) { return plan_->TurnOfNode(n) < turn; });
+    throw;
+  }
 }
 
 // Where hooks are told of gradients (DistributedDataParallel's send them to others) these go to their leaves as soon as
@@ -243,17 +238,6 @@ std::vector<std::size_t> BackwardRun::EarlyOutputs(const BackwardPlan::Variant& 
   return early;
 }
 
-namespace {
-
-// An autograd node fails as a whole.
-ir::NodeIndex FirstOfSequence(const ir::Graph& graph, ir::NodeIndex node) {
-  const std::int64_t sequence = graph.nodes[At(node)].sequence;
-  while (sequence >= 0 && node > 0 && graph.nodes[At(node - 1)].sequence == sequence) --node;
-  return node;
-}
-
-}  // namespace
-
 // As eager: what an operator saved and the program has written since fails where the pass comes to it.
 BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& variant,
                                              const GradientTargets& targets) const {
@@ -266,7 +250,7 @@ BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& varian
       ir::NodeIndex node = 0;
       for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
         if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
-        node = FirstOfSequence(plan_->graph(), n);
+        node = plan_->FirstOfTurn(n);
         break;
       }
       if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};
@@ -277,7 +261,7 @@ BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& varian
 
 autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
                                              autograd::variable_list tangents, const GradientTargets& targets,
-                                             absl::Span<const std::size_t> early) const {
+                                             absl::Span<const std::size_t> early, std::size_t* last) const {
   std::vector<at::Tensor> inputs;
   inputs.reserve(variant.inputs.size());
   bool any_copied = false;
@@ -300,8 +284,11 @@ autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& varian
     const c10::impl::LocalDispatchKeySet outside = c10::impl::tls_local_dispatch_key_set();
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    std::vector<bool> told(outputs.size());
     const auto made = [&](std::size_t i) {
       const c10::impl::ForceDispatchKeyGuard as_outside(outside);
+      told[i] = true;
+      *last = i;
       OwnMemoryOfLeaf(targets.edges[At(variant.gradients[i])], outputs[i]);
       AccumulateEarly(targets, At(variant.gradients[i]), &outputs[i]);
     };
@@ -309,6 +296,9 @@ autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& varian
     const auto results = absl::MakeSpan(outputs);
     ThrowIfError(early.empty() ? variant.executable->RunConsuming(given, symbols_, results)
                                : variant.executable->RunTelling(given, symbols_, results, early, made));
+    for (std::size_t i : early) {
+      if (!told[i] && outputs[i].defined()) made(i);
+    }
   }
   autograd::variable_list result(plan_->gradients().size());
   for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant.gradients[i])] = std::move(outputs[i]);
@@ -321,7 +311,7 @@ autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list t
                                                        const GradientTargets& targets, Used* used) const {
   const auto unpack = [&targets](const autograd::SavedVariable& s) { return s.unpack(targets.node.getptr()); };
   const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key));
-  *used = {plan_->Readers(key.defined), /*everything=*/true};
+  used->readers = plan_->Readers(key.defined);
   std::vector<at::Tensor> inputs;
   for (std::int32_t i : plan->inputs) {
     auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);
@@ -368,6 +358,8 @@ BackwardRun::Pass& BackwardRun::PassOfNow() {
   if (!is_first) return pass;
   pass.tangents.resize(plan_->tangents().size());
   pass.defined.assign(plan_->tangents().size(), '0');
+  pass.handed.assign(plan_->gradients().size(), '0');
+  pass.passed.resize(gates_.size());
   pass.gradients.resize(plan_->input_gradients());
   pass.states.assign(plan_->input_classes().size(), Pass::State::kWaiting);
   AtEndOfBackward([run = shared_from_this(), id] {

@@ -25,6 +25,7 @@
 namespace framefuse {
 
 class CompiledBackward;
+class OutputGate;
 
 class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
  public:
@@ -38,6 +39,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     enum class State : std::uint8_t { kWaiting, kTaken, kComputed };
     torch::autograd::variable_list tangents;
     std::string defined;                       // tangents that have come, also if they are used up since
+    std::string handed;                        // gradients that leaves have got before (Accumulate)
+    std::vector<bool> passed;                  // gates that have run, by place
     torch::autograd::variable_list gradients;  // until the node takes them that leads there
     std::vector<State> states;                 // of the nodes, by place
     std::exception_ptr error;                  // of what was computed, and
@@ -52,9 +55,10 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   explicit BackwardRun(std::shared_ptr<const BackwardPlan> plan);
 
   const BackwardPlan& plan() const { return *plan_; }
-  bool HasSeveralNodes() const { return plan_->input_classes().size() > 1; }
-  // Whether they compute together.
-  bool IsJoint() const { return HasSeveralNodes() && plan_->is_on_one_device(); }
+  // Else its one node is the grad_fn of the one output.
+  bool HasGates() const { return plan_->tangents().size() > 1 || plan_->input_classes().size() > 1; }
+  // Whether its nodes compute together.
+  bool IsJoint() const { return HasGates() && plan_->is_on_one_device(); }
 
   // Called once by the forward: `inputs` of the joint graph without tangents, before any is written; then `outputs` of
   // the forward graph with their history set, of which the first `visible_outputs` may be written by the user later.
@@ -74,14 +78,20 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // Where the pass is cut of all places; each of `places` is decided once.
   std::string DecideCut(const std::vector<std::size_t>& places, absl::FunctionRef<bool(std::size_t k)> is_observed);
 
-  // A node is there from Add to Remove.
+  // A node is there from Add to Remove. Gates are added in the order in which they are made, which gives their places.
   void Add(CompiledBackward& node);
   void Remove(const CompiledBackward& node);
+  std::size_t Add(OutputGate& gate);
+  void RemoveGate(std::size_t place);
   // Of the pass under way.
   Pass& PassOfNow();
   Waiting WaitingIn(const Pass& pass, CompiledBackward& running);
   // `node` has computed alone in the pass under way. Whether no other is still to do so.
   bool EndsPass(CompiledBackward& node);
+  // All nodes compute at once when all gates have run. But if somebody sees that the pass comes to the next gate after
+  // the one at `place`, which runs, then what eager does in between is done now: leaves get their gradients, and saved
+  // values that are used up or written raise eager's error.
+  void ActBeforeNextSeen(OutputGate& gate, std::size_t place);
 
  private:
   static constexpr int kNever = -2;
@@ -97,15 +107,33 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                                             std::unique_lock<std::mutex>* lock);
   std::vector<std::size_t> EarlyOutputs(const BackwardPlan::Variant& variant, const std::string& defined,
                                         const GradientTargets& targets) const;
-  // The first node of the pass whose saved values an earlier pass has used up; kNoNode: none.
-  ir::NodeIndex FirstUsedUp(const BackwardPlan::Variant& variant);
-  void AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
-                        torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
-                        const GradientTargets& targets);
+  // The first of these nodes whose saved values an earlier pass has used up; kNoNode: none.
+  ir::NodeIndex FirstUsedUp(const std::vector<std::int32_t>& readers);
+  // Nodes that ran before a pass failed or came to a place, unless it keeps its graph.
+  void UseUp(const std::vector<std::int32_t>& readers, absl::FunctionRef<bool(ir::NodeIndex n)> has_run);
+  // What of the pass comes before the node: leaves get their gradients, nodes are used up.
+  void ActBefore(ir::NodeIndex node, const BackwardPlan::Variant* variant, const std::vector<std::int32_t>& readers,
+                 torch::autograd::variable_list tangents, const BackwardPlan::Key& key, const GradientTargets& targets,
+                 std::unique_lock<std::mutex>* lock);
+  // Gradients for their leaves now: which have got theirs, one character for each gradient, and what the engine is to
+  // bring to where torch.autograd.grad asks. `readers`: of the whole pass, used up as far as it came if a hook fails.
+  struct Accumulated {
+    std::string handed;
+    torch::autograd::variable_list left;
+  };
+  Accumulated Accumulate(const BackwardPlan::Key& early, const std::vector<std::int32_t>& readers,
+                         torch::autograd::variable_list tangents, const GradientTargets& targets,
+                         std::unique_lock<std::mutex>* lock);
+  // Gates that the pass still comes to, the next one first.
+  std::vector<OutputGate*> GatesAfter(const Pass& pass, std::size_t place, bool all);
+  std::vector<CompiledBackward*> NodesOfPass();
+  // The first of the nodes before `turn` that fails, with its error.
+  Unpacked FirstFailure(const std::vector<std::int32_t>& readers, std::int64_t turn, torch::autograd::Node& node);
   Unpacked UnpackFor(const BackwardPlan::Variant& variant, const GradientTargets& targets) const;
+  // `last`: which of the early ones came last.
   torch::autograd::variable_list Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
                                          torch::autograd::variable_list tangents, const GradientTargets& targets,
-                                         absl::Span<const std::size_t> early) const;
+                                         absl::Span<const std::size_t> early = {}, std::size_t* last = nullptr) const;
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
                                                    const BackwardPlan::Key& key, const GradientTargets& targets,
                                                    Used* used) const;
@@ -125,6 +153,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::map<int, std::string> cut_in_;     // by pass: where it is cut (BackwardPlan::Key), '?' where not decided
   std::map<int, Pass> passes_;            // of several nodes
   std::vector<CompiledBackward*> nodes_;  // by place; null: none
+  std::vector<OutputGate*> gates_;        // so too, later made ones last
 };
 
 }  // namespace framefuse

@@ -21,11 +21,11 @@ using State = BackwardRun::Pass::State;
 
 CompiledBackward::CompiledBackward(std::shared_ptr<BackwardRun> run, std::size_t place, autograd::edge_list edges)
     : Node(std::move(edges)), run_(std::move(run)), place_(place) {
-  if (run_->HasSeveralNodes()) run_->Add(*this);
+  if (run_->HasGates()) run_->Add(*this);
 }
 
 CompiledBackward::~CompiledBackward() {
-  if (run_->HasSeveralNodes()) run_->Remove(*this);
+  if (run_->HasGates()) run_->Remove(*this);
 }
 
 // Gradients that the pass asks for and that depend on a defined tangent.
@@ -57,7 +57,7 @@ autograd::variable_list CompiledBackward::ApplyAlone(autograd::variable_list gra
   gradients.clear();
   std::string wanted(plan.gradients().size(), '0');
   AddWanted(defined, &wanted);
-  if (!run_->HasSeveralNodes()) {
+  if (!run_->HasGates()) {
     const GradientTargets targets{*this, next_edges(), sequence_nr()};
     return run_->InputGradients(std::move(tangents), std::move(defined), std::move(wanted), targets, &used_);
   }
@@ -99,29 +99,41 @@ autograd::variable_list CompiledBackward::ApplyTogether(autograd::variable_list 
   return result;
 }
 
+CompiledBackward::Asked CompiledBackward::AskedOf(absl::Span<CompiledBackward* const> nodes,
+                                                  const BackwardRun::Pass& pass) {
+  const BackwardPlan& plan = nodes.front()->run_->plan();
+  Asked asked{std::string(plan.gradients().size(), '0'), autograd::edge_list(plan.input_gradients()), UINT64_MAX};
+  for (const CompiledBackward* node : nodes) {
+    node->AddWanted(pass.defined, &asked.wanted);
+    for (std::size_t i = 0; i < node->num_outputs(); ++i) {
+      asked.edges[At(node->inputs().gradients[i])] = node->next_edge(i);
+    }
+    asked.first_made = std::min(asked.first_made, node->sequence_nr());
+  }
+  for (std::size_t g = 0; g < asked.wanted.size(); ++g) {
+    if (pass.handed[g] == '1') asked.wanted[g] = '0';
+  }
+  return asked;
+}
+
 void CompiledBackward::Compute(BackwardRun::Pass& pass) {
   const BackwardRun::Waiting waiting = run_->WaitingIn(pass, *this);
-  std::string wanted(run_->plan().gradients().size(), '0');
-  autograd::edge_list edges(run_->plan().input_gradients());
-  std::uint64_t first_made = sequence_nr();
-  for (const CompiledBackward* node : waiting.ready) {
-    node->AddWanted(pass.defined, &wanted);
-    for (std::size_t i = 0; i < node->num_outputs(); ++i) edges[At(node->inputs().gradients[i])] = node->next_edge(i);
-    first_made = std::min(first_made, node->sequence_nr());
-    pass.states[node->place_] = State::kTaken;
-  }
+  Asked asked = AskedOf(waiting.ready, pass);
+  for (const CompiledBackward* node : waiting.ready) pass.states[node->place_] = State::kTaken;
   autograd::variable_list tangents = waiting.others ? pass.tangents : std::exchange(pass.tangents, {});
-  const GradientTargets targets{*this, edges, first_made, first_made - 1};
+  const GradientTargets targets{*this, asked.edges, asked.first_made, asked.first_made - 1};
   autograd::variable_list found;
   try {
-    found = run_->InputGradients(std::move(tangents), pass.defined, std::move(wanted), targets, &used_);
+    found = run_->InputGradients(std::move(tangents), pass.defined, std::move(asked.wanted), targets, &used_);
   } catch (...) {
     pass.error = std::current_exception();
     pass.failing = waiting.ready.size();
     return;
   }
   for (const CompiledBackward* node : waiting.ready) {
-    for (std::int32_t g : node->inputs().gradients) pass.gradients[At(g)] = std::move(found[At(g)]);
+    for (std::int32_t g : node->inputs().gradients) {
+      if (pass.handed[At(g)] != '1') pass.gradients[At(g)] = std::move(found[At(g)]);
+    }
     pass.states[node->place_] = State::kComputed;
   }
   computed_ = true;
@@ -139,7 +151,7 @@ void CompiledBackward::HoldBack() const {
 void CompiledBackward::release_variables() {
   // Up to torch 2.12 a node that dies is asked, too: others of its run may need what is saved.
   const bool is_asked = autograd::get_current_graph_task_id() >= 0 && std::exchange(computed_, false);
-  if (!run_->HasSeveralNodes() || is_asked) run_->Release(used_, last_);
+  if (!run_->HasGates() || is_asked) run_->Release(used_, last_);
 }
 
 }  // namespace framefuse

@@ -10,11 +10,13 @@
 #include <torch/version.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "backends/autograd/backward_run.h"
 
 namespace framefuse {
@@ -42,6 +44,13 @@ class CompiledBackward final : public torch::autograd::Node {
   std::string name() const override { return "CompiledFunctionBackward"; }
   void release_variables() override;
   std::size_t place() const { return place_; }
+  // What these nodes of one run are asked for in the pass under way, but for what leaves have got already.
+  struct Asked {
+    std::string wanted;
+    torch::autograd::edge_list edges;
+    std::uint64_t first_made = 0;
+  };
+  static Asked AskedOf(absl::Span<CompiledBackward* const> nodes, const BackwardRun::Pass& pass);
 
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;

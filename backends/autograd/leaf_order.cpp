@@ -97,6 +97,21 @@ autograd::Variable* Pending(autograd::GraphTask& pass, autograd::Node& node, aut
   return &arrived.buffer[0];
 }
 
+// As the engine does where torch.autograd.grad asks for a leaf's gradient, which it then takes.
+bool IsCaptured(const autograd::Node& leaf) {
+  const auto* asked = autograd::get_current_graph_task_exec_info();
+  if (asked == nullptr || asked->empty()) return false;
+  const auto it = asked->find(const_cast<autograd::Node*>(&leaf));
+  return it != asked->end() && !it->second.needed_ && it->second.captures_ != nullptr;
+}
+
+autograd::Variable CallTensorHooks(const NodePtr& leaf, autograd::Variable gradient) {
+  autograd::variable_list gradients{std::move(gradient)};
+  for (const auto& hook : leaf->tensor_pre_hooks()) gradients = (*hook)(gradients);
+  SilenceTensorHooks(leaf);
+  return std::move(gradients[0]);
+}
+
 autograd::Variable TakePending(autograd::Node& node, autograd::Node& leaf) {
   autograd::GraphTask* pass = PassUnderWay();
   if (pass == nullptr) return {};
@@ -114,8 +129,8 @@ bool RunsInPass(const autograd::Node& leaf) {
   return it != asked->end() && it->second.needed_ && it->second.captures_ == nullptr;
 }
 
-autograd::variable_list AccumulateNow(const GradientTargets& targets, autograd::variable_list gradients,
-                                      const std::vector<std::int32_t>& turns) {
+void AccumulateNow(const GradientTargets& targets, autograd::variable_list& gradients,
+                   const std::vector<std::int32_t>& turns, absl::FunctionRef<void(std::size_t)> coming) {
   const ReachedLater later(targets);
   std::vector<std::size_t> order(gradients.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -123,22 +138,34 @@ autograd::variable_list AccumulateNow(const GradientTargets& targets, autograd::
   for (std::size_t i : order) {
     const autograd::Edge& e = targets.edges[i];
     if (!gradients[i].defined() || !e.is_valid() || !IsLeaf(e.function.get())) continue;
-    if (later.contains(e.function.get()) || !RunsInPass(*e.function)) continue;
+    const bool runs = RunsInPass(*e.function);
+    if (later.contains(e.function.get()) || (!runs && !IsCaptured(*e.function))) continue;
     autograd::Variable gradient = std::exchange(gradients[i], autograd::Variable());
     const autograd::Variable pending = TakePending(targets.node, *e.function);
-    AccumulateAt(*e.function, pending.defined() ? pending + gradient : std::move(gradient));
+    if (pending.defined()) gradient = pending + gradient;
+    coming(i);
+    if (!runs) {
+      gradients[i] = CallTensorHooks(e.function, std::move(gradient));
+      continue;
+    }
+    AccumulateAt(*e.function, std::move(gradient));
     SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
   }
-  return gradients;
 }
 
 bool AccumulateEarly(const GradientTargets& targets, std::size_t edge, autograd::Variable* gradient) {
   const autograd::Edge& e = targets.edges[edge];
-  if (!gradient->defined() || !e.is_valid() || !IsLeaf(e.function.get()) || !RunsInPass(*e.function)) return false;
+  if (!gradient->defined() || !e.is_valid() || !IsLeaf(e.function.get())) return false;
+  const bool runs = RunsInPass(*e.function);
+  if (!runs && !IsCaptured(*e.function)) return false;
   // The engine waits for streams between nodes.
   if (e.function->stream() != targets.node.stream() || ReachedLater(targets).contains(e.function.get())) return false;
   const autograd::Variable pending = TakePending(targets.node, *e.function);
   if (pending.defined()) *gradient = pending + *gradient;
+  if (!runs) {
+    *gradient = CallTensorHooks(e.function, std::move(*gradient));
+    return false;
+  }
   AccumulateAt(*e.function, std::move(*gradient));
   SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
   return true;

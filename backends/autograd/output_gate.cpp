@@ -13,10 +13,13 @@ namespace {
 
 namespace autograd = torch::autograd;
 
+bool HasHooksOn(autograd::Node& node) {
+  return !node.tensor_pre_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty();
+}
+
 // Whether somebody sees what comes to the node in this pass.
-bool IsObserved(autograd::Node& node) {
-  if (!node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty()) return true;
-  if (!node.pre_hooks().empty() || !node.post_hooks().empty()) return true;
+bool IsSeen(autograd::Node& node) {
+  if (HasHooksOn(node) || !node.retains_grad_hooks().empty()) return true;
   const auto* asked = autograd::get_current_graph_task_exec_info();
   if (asked == nullptr) return false;
   const auto it = asked->find(&node);
@@ -27,14 +30,23 @@ bool IsObserved(autograd::Node& node) {
 
 OutputGate::OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, std::vector<std::size_t> places,
                        autograd::edge_list edges)
-    : Node(std::move(edges)), run_(std::move(run)), tangent_(tangent), places_(std::move(places)) {}
+    : Node(std::move(edges)),
+      run_(std::move(run)),
+      tangent_(tangent),
+      place_(run_->Add(*this)),
+      places_(std::move(places)) {}
+
+OutputGate::~OutputGate() { run_->RemoveGate(place_); }
+
+bool OutputGate::IsObserved() { return IsSeen(*this); }
+bool OutputGate::HasHooks() { return HasHooksOn(*this); }
 
 void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_list* result) {
   const BackwardPlan& plan = run_->plan();
   BackwardPlan::Key key{std::string(plan.gradients().size(), '0'), std::string(plan.tangents().size(), '0'),
                         run_->DecideCut(places_, [this](std::size_t k) {
                           const autograd::Edge& edge = EdgeTo(k);
-                          return edge.is_valid() && IsObserved(*edge.function);
+                          return edge.is_valid() && IsSeen(*edge.function);
                         })};
   key.defined[tangent_] = '1';
   for (std::size_t k = 0; k < places_.size(); ++k) {
@@ -57,7 +69,7 @@ void OutputGate::HandOver(at::Tensor gradient, autograd::variable_list* result) 
   bool seen = !together || !post_hooks().empty();
   bool asked = false;
   for (std::size_t n = 0; n < nodes(); ++n) {
-    seen = seen || IsObserved(*next_edge(n).function);
+    seen = seen || IsSeen(*next_edge(n).function);
     asked = asked || task_should_compute_output(n);
   }
   for (std::size_t n = 0; n < nodes() && seen; ++n) (*result)[n] = gradient;
@@ -71,8 +83,9 @@ autograd::variable_list OutputGate::apply(autograd::variable_list&& gradients) {
   autograd::variable_list result(num_outputs());
   used_ = {{}, /*everything=*/false};
   used_in_ = autograd::get_current_graph_task_id();
+  HandOver(gradients[0], &result);
+  if (run_->IsJoint() && PassUnderWay() != nullptr) run_->ActBeforeNextSeen(*this, place_);
   if (!places_.empty() && gradients[0].defined()) BringToPlaces(gradients[0], &result);
-  HandOver(std::move(gradients[0]), &result);
   return result;
 }
 

@@ -22,7 +22,15 @@ class OutputGate final : public torch::autograd::Node {
   OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, std::vector<std::size_t> places,
              torch::autograd::edge_list edges);
 
+  ~OutputGate() override;
+  OutputGate(const OutputGate&) = delete;
+  OutputGate& operator=(const OutputGate&) = delete;
+
   std::string name() const override { return "CompiledFunctionBackward"; }
+  std::size_t tangent() const { return tangent_; }
+  // Whether somebody sees what comes to the output in this pass, and whether that is code.
+  bool IsObserved();
+  bool HasHooks();
   void release_variables() override;
 
  private:
@@ -36,6 +44,7 @@ class OutputGate final : public torch::autograd::Node {
 
   std::shared_ptr<BackwardRun> run_;
   std::size_t tangent_;
+  std::size_t place_;  // in the run
   std::vector<std::size_t> places_;
   BackwardRun::Used used_;
   int used_in_ = kNoBackward;

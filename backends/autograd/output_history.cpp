@@ -103,7 +103,7 @@ std::vector<autograd::edge_list> OutputHistory::MakeNodes(absl::Span<const at::T
   const std::vector<BackwardPlan::InputClass>& classes = plan_->input_classes();
   std::vector<autograd::edge_list> made(outputs_.size());
   // The numbers before the nodes' are left to the leaves: they come when all the nodes have run, then at once.
-  for (std::size_t g = 0; g < inputs_.size() && classes.size() > 1; ++g) at::sequence_number::get_and_increment();
+  for (std::size_t g = 0; g < inputs_.size() && run->HasGates(); ++g) at::sequence_number::get_and_increment();
   for (std::size_t c = 0; c < classes.size(); ++c) {
     autograd::edge_list edges = EdgesTo(classes[c], inputs);
     const bool leads = std::any_of(edges.begin(), edges.end(), [](const autograd::Edge& e) { return e.is_valid(); });
@@ -128,7 +128,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   if (!any) return;
   auto run = std::make_shared<BackwardRun>(plan_);
   autograd::Node* only = nullptr;
-  if (outputs_.size() == 1 && plan_->input_classes().size() == 1) {
+  if (!run->HasGates()) {
     AutogradNodePtr node = MakeAutogradNode<CompiledBackward>(run, 0, EdgesTo(plan_->input_classes()[0], inputs));
     only = node.get();
     run->SaveInputs(inputs, symbols);

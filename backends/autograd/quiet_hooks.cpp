@@ -17,17 +17,21 @@ namespace {
 namespace autograd = torch::autograd;
 using NodePtr = decltype(autograd::Edge::function);
 
-// The backward pass in which a hook is passed over where no gradient has arrived.
+// The backward pass in which a hook is passed over where no gradient has arrived, or wherever it has been called
+// before.
 class Silence {
  public:
   void In(int graph_task) { graph_task_ = graph_task; }
+  void AlwaysIn(int graph_task) { always_in_ = graph_task; }
   bool Covers(const autograd::variable_list& gradients) const {
     const bool reached = gradients.empty() || gradients[0].defined();
-    return !reached && graph_task_ == autograd::get_current_graph_task_id();
+    const int now = autograd::get_current_graph_task_id();
+    return always_in_ == now || (!reached && graph_task_ == now);
   }
 
  private:
   std::atomic<int> graph_task_ = -1;  // a leaf of another device accumulates on another thread
+  std::atomic<int> always_in_ = -1;
 };
 
 class QuietPreHook final : public autograd::FunctionPreHook {
@@ -122,14 +126,14 @@ void SilenceAccumulatedHook(const NodePtr& leaf) {
 }
 
 template <typename Quiet>
-void SilenceIn(int graph_task, std::unique_ptr<typename Quiet::Hook>& hook) {
+Silence& SilenceOf(std::unique_ptr<typename Quiet::Hook>& hook) {
   auto* quiet = dynamic_cast<Quiet*>(hook.get());
   if (quiet == nullptr) {
     auto made = std::make_unique<Quiet>(std::move(hook));
     quiet = made.get();
     hook = std::move(made);
   }
-  quiet->silence.In(graph_task);
+  return quiet->silence;
 }
 
 bool IsOfPython(const autograd::FunctionPostHook& hook) {
@@ -152,15 +156,20 @@ void PutBackAfterBackward(const NodePtr& leaf) {
 
 void SilenceHooks(const NodePtr& leaf) {
   const int graph_task = autograd::get_current_graph_task_id();
-  for (auto& hook : leaf->tensor_pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
-  for (auto& hook : leaf->pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
+  for (auto& hook : leaf->tensor_pre_hooks()) SilenceOf<QuietPreHook>(hook).In(graph_task);
+  for (auto& hook : leaf->pre_hooks()) SilenceOf<QuietPreHook>(hook).In(graph_task);
   bool put_back = false;
   for (auto& hook : leaf->post_hooks()) {
     put_back = put_back || !IsOfPython(*hook);
-    SilenceIn<QuietPostHook>(graph_task, hook);
+    SilenceOf<QuietPostHook>(hook).In(graph_task);
   }
   if (put_back) PutBackAfterBackward(leaf);
   SilenceAccumulatedHook(leaf);
+}
+
+void SilenceTensorHooks(const NodePtr& leaf) {
+  const int graph_task = autograd::get_current_graph_task_id();
+  for (auto& hook : leaf->tensor_pre_hooks()) SilenceOf<QuietPreHook>(hook).AlwaysIn(graph_task);
 }
 
 }  // namespace framefuse

@@ -11,6 +11,8 @@ namespace framefuse {
 
 // `leaf` is the node that accumulates its gradient. For the backward pass under way on this thread.
 void SilenceHooks(const decltype(torch::autograd::Edge::function)& leaf);
+// In a pass that captures the leaf's gradient: its tensor's hooks have been called, and what comes is what they gave.
+void SilenceTensorHooks(const decltype(torch::autograd::Edge::function)& leaf);
 
 }  // namespace framefuse
 

@@ -256,7 +256,10 @@ class Closing {
     }
     PassOrder order;
     const bool any_order = targets.size() > 1 || outputs.size() > 1;
-    if (any_order) order = OrderOfPass(TensorsOfOutputs(outputs), targets);
+    if (any_order) {
+      order = OrderOfPass(TensorsOfOutputs(outputs), targets);
+      NumberNodesBy(order);
+    }
     for (std::size_t i = 0; i < pass->gradients.size(); ++i) {
       const at::Tensor& gradient = pass->gradients[i];
       ir::Output o;
@@ -276,6 +279,14 @@ class Closing {
     }
     AddGradientsOfOutputs(outputs, *pass);
     return absl::OkStatus();
+  }
+
+  void NumberNodesBy(const PassOrder& order) {
+    for (ir::Node& n : graph_.nodes) {
+      if (n.phase != ir::Phase::kBackward) continue;
+      const auto it = order.nodes.find(n.sequence);
+      n.sequence = it == order.nodes.end() ? -1 : it->second;
+    }
   }
 
   // Views of inputs and outputs that `outputs` were computed with.

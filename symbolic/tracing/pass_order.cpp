@@ -134,7 +134,8 @@ class Pass {
     absl::flat_hash_map<Node*, std::int32_t> rank;
     std::int32_t turn = 0;
     for (Node* n : nodes_) {
-      rank[n] = static_cast<std::int32_t>(rank.size());
+      order.nodes.emplace(static_cast<std::int64_t>(n->sequence_nr()), turn);
+      rank[n] = turn++;
       for (Node* i : InputsAfter(n)) {
         for (std::size_t o = 0; o < outputs_.size(); ++o) {
           if ((facts_[n].outputs & BitOf(o)) != 0) order.inputs[input_of_[i]][o] = turn;

@@ -10,11 +10,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace framefuse::tracing {
 
+// All on one scale.
 struct PassOrder {
   std::vector<std::vector<std::int32_t>> inputs;  // of each input for each output, as in ir::Output::turns
   std::vector<std::int32_t> outputs;
+  absl::flat_hash_map<std::int64_t, std::int32_t> nodes;  // by an autograd node's number
 };
 
 // Whether a backward pass from `output` comes to leaves, and to none of `inputs`.

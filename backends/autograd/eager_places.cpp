@@ -1,0 +1,202 @@
+// BackwardRun, second part: what eager has done when a pass fails, or when it comes to an output that somebody looks
+// at.
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/autograd/backward_run.h"
+#include "backends/autograd/compiled_backward.h"
+#include "backends/autograd/leaf_order.h"
+#include "backends/autograd/output_gate.h"
+#include "backends/autograd/own_memory.h"
+#include "backends/autograd/pass_under_way.h"
+#include "backends/runtime/torch_error.h"
+#include "common/index.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+namespace autograd = torch::autograd;
+
+// Whether gradients go through nodes of torch's own on the way from one output to the next: those of views, and of
+// inputs that are written. What comes to a leaf that way is not known before.
+bool LeavesTheGraph(const BackwardPlan& plan) {
+  const ir::Graph& joint = plan.joint();
+  return std::any_of(plan.tangents().begin(), plan.tangents().end(), [&](std::int32_t t) {
+    const ir::Output& output = joint.outputs[At(joint.inputs[At(t)].tangent_of)];
+    return ir::IsView(output) || output.role == ir::OutputRole::kMutatedInput;
+  });
+}
+
+bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
+
+}  // namespace
+
+void BackwardRun::UseUp(const std::vector<std::int32_t>& readers, absl::FunctionRef<bool(ir::NodeIndex)> has_run) {
+  const autograd::GraphTask* pass = PassUnderWay();
+  if (pass == nullptr || pass->keep_graph_) return;
+  const int id = autograd::get_current_graph_task_id();
+  const std::lock_guard lock(mutex_);
+  released_in_.resize(plan_->graph().nodes.size(), kNever);
+  for (std::int32_t n : readers) {
+    if (released_in_[At(n)] == kNever && has_run(n)) released_in_[At(n)] = id;
+  }
+}
+
+void BackwardRun::ActBefore(ir::NodeIndex node, const BackwardPlan::Variant* variant,
+                            const std::vector<std::int32_t>& readers, autograd::variable_list tangents,
+                            const BackwardPlan::Key& key, const GradientTargets& targets,
+                            std::unique_lock<std::mutex>* lock) {
+  BackwardPlan::Key early = key;
+  early.wanted.assign(key.wanted.size(), '0');
+  const std::int64_t fails = plan_->TurnOfNode(node);
+  for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
+    const std::int32_t turn = plan_->TurnOf(g, key.defined);
+    if (key.wanted[g] == '1' && turn >= 0 && turn < fails) early.wanted[g] = '1';
+  }
+  for (std::size_t i = 0; variant != nullptr && fails < 0 && i < variant->gradients.size(); ++i) {
+    const std::size_t g = At(variant->gradients[i]);
+    if (g < plan_->input_gradients() && variant->made_by[i] < node) early.wanted[g] = '1';
+  }
+  Accumulate(early, readers, std::move(tangents), targets, lock);
+  UseUp(readers, [node](ir::NodeIndex n) { return n < node; });
+}
+
+BackwardRun::Accumulated BackwardRun::Accumulate(const BackwardPlan::Key& early,
+                                                 const std::vector<std::int32_t>& readers,
+                                                 autograd::variable_list tangents, const GradientTargets& targets,
+                                                 std::unique_lock<std::mutex>* lock) {
+  Accumulated result{std::string(early.wanted.size(), '0'), {}};
+  if (IsEmpty(early.wanted)) return result;
+  autograd::variable_list& gradients = result.left;
+  if (at::GradMode::is_enabled()) {
+    Used used;
+    gradients = RunDifferentiable(std::move(tangents), early, targets, &used);
+    gradients.resize(plan_->input_gradients());
+  } else {
+    const BackwardPlan::Variant& before = *ValueOrThrow(plan_->FindVariant(early));
+    if (FirstUsedUp(before.readers) != ir::kNoNode) return result;
+    Unpacked unpacked = UnpackFor(before, targets);
+    if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
+    gradients = Execute(before, std::move(unpacked.saved), std::move(tangents), targets);
+    gradients.resize(plan_->input_gradients());
+    OwnMemoryOfLeaves(targets.edges, gradients);
+  }
+  lock->unlock();  // hooks of leaves may come here again
+  std::size_t last = 0;
+  try {
+    AccumulateNow(targets, gradients, Turns(early.defined), [&](std::size_t g) { result.handed[last = g] = '1'; });
+  } catch (...) {
+    const std::int32_t turn = plan_->TurnOf(last, early.defined);
+    UseUp(readers, [&](ir::NodeIndex n) { return plan_->TurnOfNode(n) < turn; });
+    throw;
+  }
+  return result;
+}
+
+std::size_t BackwardRun::Add(OutputGate& gate) {
+  const std::lock_guard lock(mutex_);
+  gates_.push_back(&gate);
+  return gates_.size() - 1;
+}
+
+void BackwardRun::RemoveGate(std::size_t place) {
+  const std::lock_guard lock(mutex_);
+  gates_[place] = nullptr;
+}
+
+std::vector<OutputGate*> BackwardRun::GatesAfter(const Pass& pass, std::size_t place, bool all) {
+  std::vector<OutputGate*> gates;
+  autograd::GraphTask& task = *PassUnderWay();
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard task_lock(task.mutex_);
+  for (std::size_t p = place; p-- > 0 && (all || gates.empty());) {
+    // One that the pass does not come to may be dying meanwhile.
+    OutputGate* const gate = gates_[p];
+    if (gate == nullptr || pass.passed[p] || !task.nodes_in_graph_.contains(gate) || !IsRun(task, gate)) continue;
+    gates.push_back(gate);
+  }
+  return gates;
+}
+
+std::vector<CompiledBackward*> BackwardRun::NodesOfPass() {
+  std::vector<CompiledBackward*> nodes;
+  autograd::GraphTask& task = *PassUnderWay();
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard task_lock(task.mutex_);
+  for (CompiledBackward* node : nodes_) {
+    if (node != nullptr && task.nodes_in_graph_.contains(node) && IsRun(task, node)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>& readers, std::int64_t turn,
+                                                autograd::Node& node) {
+  std::vector<std::int32_t> run;
+  for (std::int32_t n : readers) {
+    if (plan_->TurnOfNode(n) < turn) run.push_back(n);
+  }
+  Unpacked found{{}, FirstUsedUp(run), nullptr};
+  const bool used_up = found.failed != ir::kNoNode;
+  for (std::size_t s = 0; s < saved_.size() && !run.empty(); ++s) {
+    const std::vector<std::int32_t>& of_value = plan_->use().ReadersOf(s);
+    const auto n = std::find_if(of_value.begin(), of_value.end(),
+                                [&](std::int32_t r) { return std::binary_search(run.begin(), run.end(), r); });
+    if (n == of_value.end() || (found.failed != ir::kNoNode && plan_->FirstOfTurn(*n) >= found.failed)) continue;
+    try {
+      saved_[s].unpack(node.getptr());
+    } catch (const c10::Error&) {
+      found.failed = plan_->FirstOfTurn(*n);
+      found.error = std::current_exception();
+    }
+  }
+  if (!used_up || found.error != nullptr) return found;
+  try {
+    TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
+  } catch (...) {
+    found.error = std::current_exception();
+  }
+  return found;
+}
+
+void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place) {
+  Pass& pass = PassOfNow();
+  pass.passed[place] = true;
+  const std::vector<OutputGate*> next = GatesAfter(pass, place, /*all=*/false);
+  if (next.empty() || !next.front()->IsObserved() || LeavesTheGraph(*plan_)) return;
+  const std::int32_t mine = plan_->TurnOfOutput(gate.tangent());
+  std::int64_t until = plan_->TurnOfOutput(next.front()->tangent());
+  const std::vector<CompiledBackward*> nodes = NodesOfPass();
+  if (mine < 0 || until <= mine || nodes.empty()) return;
+  const CompiledBackward::Asked asked = CompiledBackward::AskedOf(nodes, pass);
+  if (IsEmpty(asked.wanted)) return;
+  std::unique_lock lock(running_);
+  BackwardPlan::Key key{asked.wanted, pass.defined, CutOfBackward()};
+  const std::vector<std::int32_t> readers = ValueOrThrow(plan_->ReadersFor(key));
+  const Unpacked failure = FirstFailure(readers, until, gate);
+  if (failure.error != nullptr) until = plan_->TurnOfNode(failure.failed);
+  const std::vector<OutputGate*> to_come = GatesAfter(pass, place, /*all=*/true);
+  for (std::size_t g = 0; g < key.wanted.size(); ++g) {
+    const std::int32_t turn = plan_->TurnOf(g, key.defined);
+    const bool waits = std::any_of(to_come.begin(), to_come.end(),
+                                   [&](const OutputGate* o) { return plan_->Reaches(g, o->tangent()); });
+    if (turn < 0 || turn >= until || waits) key.wanted[g] = '0';
+  }
+  const GradientTargets targets{gate, asked.edges, asked.first_made};
+  const bool seen = failure.error != nullptr || next.front()->HasHooks() || AnyLeafHasHooks(targets);
+  if (seen) {
+    Accumulated accumulated = Accumulate(key, readers, pass.tangents, targets, &lock);
+    for (std::size_t g = 0; g < accumulated.handed.size(); ++g) {
+      if (accumulated.handed[g] != '1') continue;
+      pass.handed[g] = '1';
+      pass.gradients[g] = std::move(accumulated.left[g]);
+    }
+  }
+  UseUp(readers, [&](ir::NodeIndex n) { return plan_->TurnOfNode(n) < until; });
+  if (failure.error != nullptr) std::rethrow_exception(failure.error);
+}
+
+}  // namespace framefuse
