@@ -1,0 +1,33 @@
+// random_state: the generators that a graph draws from, so that what is dropped leaves them as they were.
+#ifndef FRAMEFUSE_SYMBOLIC_EXECUTABLES_RANDOM_STATE_H_
+#define FRAMEFUSE_SYMBOLIC_EXECUTABLES_RANDOM_STATE_H_
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse {
+
+// Devices whose default generator the graph's forward draws from: those of its results and of what it writes.
+std::vector<c10::Device> DevicesOfRandomNodes(const ir::Graph& graph);
+
+// Generators as they are now: what fails before it has written anything runs again as Python, with the same numbers.
+class RandomState {
+ public:
+  explicit RandomState(absl::Span<const c10::Device> devices);
+  void Restore();
+
+ private:
+  absl::InlinedVector<std::pair<at::Generator, at::Tensor>, 1> states_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_EXECUTABLES_RANDOM_STATE_H_
