@@ -298,6 +298,7 @@ class FxExecutable final : public TensorWork {
       random.Restore();
       return false;
     }
+    written.CountAsEager();
     SetSpentHistories(inputs, outputs);
     return true;
   }

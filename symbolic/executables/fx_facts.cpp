@@ -21,6 +21,16 @@ int WritesTo(const ir::Graph& graph, ir::StorageId storage) {
                                         [&](const ir::Node& n) { return ir::Writes(graph, n, storage); }));
 }
 
+bool BecomesAnother(const FxJournal& journal, const at::Tensor* fake) {
+  for (const FxNode& n : journal.nodes()) {
+    if (n.op != FxNode::Op::kBecomes) continue;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(n.args.get()); ++i) {
+      if (THPVariable_Unpack(PyList_GET_ITEM(n.args.get(), i)).is_same(*fake)) return true;
+    }
+  }
+  return false;
+}
+
 // Nothing: the callable does without.
 std::optional<std::size_t> InputOfCallable(const FxGraph& graph, const tracing::TracedInput& in, Capture& capture) {
   const int index = in.input_index >= 0 ? in.input_index : in.gradient_of;
@@ -66,6 +76,8 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
     write.counted = in.version_bumps >= WritesTo(recorded, storage);
     const at::Tensor& fake = THPVariable_Unpack(capture.tracer().FakeOfInputValue(value).get());
     write.followed = fake.requires_grad() && !fake.is_leaf();
+    // Sizes that it had for a while count in eager; the graph has operators that make views instead.
+    if (BecomesAnother(capture.fx(), &fake)) write.bumps = in.version_bumps;
     const std::optional<std::size_t> input = InputOfCallable(graph, in, capture);
     if (!input) continue;
     write.input = *input;

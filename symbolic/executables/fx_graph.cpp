@@ -167,7 +167,7 @@ FxGraph RefusedBefore(int node, const char* why) {
 }
 
 // The operators that give an input other sizes, where the entry may not do that when the graph has run: a result has
-// saved it, or it is written, which moves its version counter otherwise. -1: none.
+// saved it, or it is written and shares its version counter. -1: none.
 int NodeOfUntimelySizes(Capture& capture, const Closed& closed) {
   const ir::Graph& graph = *closed.graph.graph;
   const bool has_history =
@@ -175,7 +175,8 @@ int NodeOfUntimelySizes(Capture& capture, const Closed& closed) {
   const auto is_untimely = [&](BorrowedRef fake) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
       const Ref input = capture.tracer().FakeOfInputValue(graph.inputs[i].value);
-      if (input.get() == fake.get()) return has_history || graph.inputs[i].mutated;
+      if (input.get() == fake.get())
+        return has_history || (graph.inputs[i].mutated && graph.inputs[i].overlap_class != 0);
     }
     return false;
   };
@@ -430,8 +431,8 @@ absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, Borrowed
   if (pass >= 0) without_grad.emplace(false);
   if (const char* why = pass < 0 ? nullptr : WhyHistoryIsNeeded(*closed.graph.graph)) return RefusedBefore(pass, why);
   if (const int node = NodeOfUntimelySizes(capture, closed); node >= 0) {
-    return RefusedBefore(node,
-                         "sizes of an input that is written, or has a part in a history, in a graph for an FX backend");
+    return RefusedBefore(
+        node, "sizes of an input beside a history, or of one that another shares, in a graph for an FX backend");
   }
   if (const int node = NodeOfDetachedView(closed); node >= 0) {
     FxGraph refused;
