@@ -57,7 +57,7 @@ MAY_INCLUDE = {
         "symbolic/frames", "symbolic/entry", "symbolic/journals", "symbolic/capture",
     },
     "symbolic/executables": {
-        "common", "frame_eval", "guards", "backends/graph", "symbolic/tracing", "symbolic/messages", "symbolic/rules",
+        "common", "frame_eval", "guards", "backends/graph", "backends/autograd", "symbolic/tracing", "symbolic/messages", "symbolic/rules",
         "symbolic/entry", "symbolic/journals", "symbolic/capture", "symbolic/reconstruct",
     },
     "symbolic/attempt": {

@@ -75,10 +75,20 @@ bool IsSizedByValues(const Graph& g, const Node& n) {
   return has_mask;
 }
 
+// Torch's kernels for metadata have statistics of single precision, also where there are none, in evaluation. The CPU's
+// have them in their operand's type.
+bool HasOtherStatistics(const Graph& g, const Node& n) {
+  constexpr OpNames kNames{OpName::k_NativeBatchNormLegitFunctional, OpName::k_BatchNormWithUpdateFunctional};
+  if (!kNames.contains(n.op)) return false;
+  const int training = n.op->FindArgument("training");
+  if (training >= 0 && !n.args[static_cast<std::size_t>(training)].constant.toBool()) return true;
+  return c10::isReducedFloatingType(g.value(n.args[0].value).dtype);
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) const {
-  if (Has(n.op, OpFact::kMetaWrong) || IsSizedByValues(g_, n)) return std::nullopt;
+  if (Has(n.op, OpFact::kMetaWrong) || IsSizedByValues(g_, n) || HasOtherStatistics(g_, n)) return std::nullopt;
   const c10::OperatorHandle& handle = n.op->handle();
   const c10::KernelFunction* kernel = FindKernel(handle, DispatchKey::Meta, false);
   MetaResults results;

@@ -77,13 +77,15 @@ class _GraphBuilder:
     def build(self):
         """The tensors and the symbols that the graph has placeholders for."""
         placeholders = []
-        for name, fake in self._inputs:
+        for name, fake, value in self._inputs:
             placeholders.append(self.graph.placeholder(_identifier(name)))
-            self._remember(fake, placeholders[-1])
-        for index, (_, _, _, _, _, begin, end) in enumerate(self._entries):
+            self._remember(fake, placeholders[-1], value)
+        for index, (op, _, args, _, result, begin, end) in enumerate(self._entries):
             self._write_aten(begin)
-            if index in self._expanded:
+            if index in self._expanded or op == "becomes":
                 self._write_aten(end)
+                if op == "becomes":
+                    self._rename(args, result)
             else:
                 self._write_entry(index)
             self._at = max(self._at, end)
@@ -192,9 +194,16 @@ class _GraphBuilder:
                 self._parts.append(self.graph.call_function(operator.getitem, (node, key)))
                 self._note(part, self._parts[-1])
 
-    def _remember(self, fake, node):
+    def _rename(self, fakes, values):
+        """From here on these fakes are other values of the recording."""
+        for fake, value in zip(fakes, values, strict=True):
+            node = self._node_of_value(value)
+            self._nodes[id(fake)] = node
+            self._values[value] = (id(fake), node)
+
+    def _remember(self, fake, node, value=None):
         self._nodes[id(fake)] = node
-        value = self._recording.value_of(fake)
+        value = self._recording.value_of(fake) if value is None else value
         known = self._values.get(value)
         if known is not None and known[0] != id(fake):
             self._doubtful.add(value)  # one of them may be detached
@@ -318,11 +327,12 @@ class FxBackend:
         """`build_graph_module`'s tuple, or (None, a node of the recording, why): from there on there is no form in FX.
 
         Args:
-            inputs: (name, fake) for each tensor that may be an input.
+            inputs: (name, fake, the number of its value as it came in, or -1) for each tensor that may be an input.
             symbols: (name, the input whose size it is, or -1) for each symbolic size.
             entries: (op, target, args, kwargs, result, begin, end) of each journalled call, and the recording's nodes that it made; op is
-                "call_function", "call_method", "get_attr" (of a tensor: args are the tensor and the name) or "host_tensor" (a function
-                that makes a tensor of numbers).
+                "call_function", "call_method", "get_attr" (of a tensor: args are the tensor and the name), "host_tensor" (a function
+                that makes a tensor of numbers) or "becomes" (a call that is written as its operators; from there on the fakes in args are the
+                values with the numbers in result). None where the operators are all there is: a backward pass ran.
             outputs: fakes.
             recording: (value_of, node, constant, origin, number, count): the number of a fake's value; the row of a node, see `_write_aten`; a
                 constant's tensor and whether it is a number of the program's; the program's frames at a node; the tree of a symbolic number; how many nodes

@@ -27,6 +27,9 @@ std::string CallText(const FxNode& n) {
     case FxNode::Op::kCallFunction:
     case FxNode::Op::kHostTensor:
       return DescribeCallable(n.target);
+    case FxNode::Op::kBecomes:
+      if (PyUnicode_Check(n.target.get())) return absl::StrCat("Tensor.", PlainText(n.target));
+      return DescribeCallable(n.target);
   }
   return {};
 }

@@ -233,7 +233,7 @@ std::vector<Ref> OperationsOf(const FxJournal& journal) {
   for (const FxNode& n : journal.nodes()) {
     if (n.op == FxNode::Op::kGetAttr) continue;
     Ref target = n.target;
-    if (n.op == FxNode::Op::kCallMethod) {
+    if (PyUnicode_Check(n.target.get())) {
       Ref method = Ref::Steal(PyObject_GetAttr(THPVariableClass, n.target));
       PyErr_Clear();
       if (method) target = std::move(method);

@@ -22,7 +22,7 @@ CaptureOptions RunPlan::Options() const {
   options.inlined = inlined_;
   options.warning = settings_.raising.get();
   options.values = settings_.values.get();
-  if (!options.fx) options.raising = settings_.raising.get();
+  options.raising = settings_.raising.get();
   options.looks_at_end = looks_at_end_;
   if (!static_sizes_) options.sizes = settings_.sizes.get();
   const bool dynamic = settings_.sizes->mode() != DynamicMode::kNever;
@@ -31,7 +31,7 @@ CaptureOptions RunPlan::Options() const {
   // A forced break is wanted before every instruction there is.
   options.all_frames = all_frames_ || config().break_at >= 0;
   if (!stop_) options.refused_node = refused_node_;
-  if (ends_before_error_) options.why_refused = kMayRaise;
+  if (why_refused_ != nullptr) options.why_refused = why_refused_;
   return options;
 }
 
@@ -79,6 +79,8 @@ bool RunPlan::EndBefore(int node) {
   refused_node_ = refused_node_ < 0 ? node : std::min(node, refused_node_ - 1);
   return refused_node_ >= 0;
 }
+
+void RunPlan::EndBeforeError() { why_refused_ = kMayRaise; }
 
 bool RunPlan::HearDueWarnings() { return !std::exchange(hears_due_warnings_, true); }
 

@@ -40,7 +40,8 @@ class RunPlan {
   bool TryWithoutSymbols(const AttemptFound& found);
   // The graph ends before `node`, or before the one before it where that was tried. False: there is none.
   bool EndBefore(int node);
-  void EndBeforeError() { ends_before_error_ = true; }  // is why it ends there
+  void EndBeforeError();  // is why it ends there
+  void SayWhyItEnds(const char* why) { why_refused_ = why; }
   void ExpectNoBranch() { looks_at_end_ = false; }
   void EvaluateAllFrames() { all_frames_ = true; }
   void BreakAtModes() { breaks_at_modes_ = true; }
@@ -60,8 +61,8 @@ class RunPlan {
   bool no_unbacked_ = false;   // so did those that the graph computes
   bool hears_due_warnings_ = false;
   int refused_node_ = -1;
-  bool ends_before_error_ = false;
-  bool looks_at_end_ = true;  // whether branches go the way that raises
+  const char* why_refused_ = nullptr;  // null: as CaptureOptions has it
+  bool looks_at_end_ = true;           // whether branches go the way that raises
 };
 
 }  // namespace framefuse

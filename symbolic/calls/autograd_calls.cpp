@@ -53,8 +53,9 @@ Value AutogradCalls::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* func
 }
 
 absl::StatusOr<tracing::TracedGraph> AutogradCalls::CloseGraph(absl::Span<const BorrowedRef> outputs) {
-  // What an FX backend makes differentiates for itself.
-  if (!applied_) return tracer_.Close(outputs, /*for_backward=*/!fx_.keep_values());
+  // What an FX backend makes differentiates for itself, if there is anything left to differentiate.
+  const bool for_backward = !fx_.keep_values() || fx_.backward_pass() >= 0;
+  if (!applied_) return tracer_.Close(outputs, for_backward);
   const WriteJournal::Counts effects = writes_.CountEffects();
   const std::size_t inputs = objects_.tensor_inputs().size();
   const Control kept = breaks_.BeginApart();

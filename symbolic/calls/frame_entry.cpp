@@ -1,5 +1,7 @@
 #include "symbolic/calls/frame_entry.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -68,7 +70,9 @@ bool MayLeadToAskedThroughHistory(const tracing::Tracer& tracer, frame_ops::Fram
 // Null: it is taken into the graph. A gradient for an input with a history is found out when it comes there.
 const char* WhyNoBackwardPass(bool for_fx, const std::vector<TensorInput>& inputs, const tracing::Tracer& tracer,
                               frame_ops::Frame* frame) {
-  if (for_fx) return "a backward pass in a graph for an FX backend; a built-in one takes it";
+  if (for_fx && c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) {
+    return "a gradient that torch.func takes, in a graph for an FX backend; a built-in one takes it";
+  }
   const auto has_hooks = [](const TensorInput& t) { return HasGradientHooks(t.real) && !HasHistory(t.real); };
   if (std::any_of(inputs.begin(), inputs.end(), has_hooks)) {
     return "a backward pass, and an input has hooks for its gradient";
@@ -114,6 +118,7 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
       frame_ops::FinishHookedFrame(thread, frame);
       return nullptr;
     }
+    fx_.NoteBackwardPass();
   }
   const bool called_by_engine = backward_.running() && tracer_.RecordsBackward();
   if (const char* why = RefusalOfShardingCode(code)) {
@@ -122,8 +127,7 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
     return nullptr;
   }
   if (boundary_.depth().leaf > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
-  // It runs as it is, a backward function with all that it calls.
-  const bool below = boundary_.depth().leaf > 0 || called_by_engine;
+  const bool below = boundary_.depth().leaf > 0 || called_by_engine;  // runs as it is, with all that it calls
   if (!tracing::Tracer::InOwnPython() && (below ? IsShardingCode(code) : IsShardingDispatch(code))) {
     const tracing::OwnPythonScope own;
     return frame_ops::EvalDefault(thread, frame, throw_flag);
@@ -170,10 +174,11 @@ bool FrameEntry::DeferWarning(frame_ops::Frame* show) {
   }
   std::optional<DeferredWarning> taken = TakeWarning(thread_, show, frames_, reads_);
   if (!taken || warning_->IsRefuted(taken->code, taken->instruction)) return false;
-  // An FX graph would resize the result again, and warn.
-  if (fx_.keep_values() && tracing::IsSaidEachTime(PyUnicode_AsUTF8(taken->text.get()))) return false;
   const FiltersOfProgram filters;
   if (FirstThatIsHeard(absl::MakeConstSpan(&*taken, 1), {})) return false;
+  // An FX graph would resize the result again, and warn, if it had the call.
+  const bool is_said_again = fx_.keep_values() && tracing::IsSaidEachTime(PyUnicode_AsUTF8(taken->text.get()));
+  if (is_said_again && !fx_.NoteWarning()) return false;
   return writes_.AddWarning(*std::move(taken));
 }
 

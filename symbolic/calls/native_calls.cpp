@@ -45,14 +45,6 @@ bool HoldsFake(BorrowedRef list) {
   return false;
 }
 
-// Of the tensor itself: an FX graph would do it when it runs, and the entry again behind it.
-bool ChangesSizes(std::string_view method) {
-  for (std::string_view name : {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"}) {
-    if (method == name) return true;
-  }
-  return false;
-}
-
 // (query, key, value, attn_mask, …)
 std::size_t IndexOfMask(absl::Span<const ValueView> args, BorrowedRef kwnames) {
   constexpr std::size_t kPosition = 3;
@@ -171,10 +163,6 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   if (!fx_.keep_values()) {
     const std::optional<EachElement> each = SplitForeach(tracer_.numbers(), callable, args, kwnames);
     if (each) return CallEach(act, args[0].object, *each);
-  }
-  if (fx_.keep_values() && !args.empty() && ChangesSizes(NameOfCallable(callable)) &&
-      tracer_.InputIndexOf(args[0].object) >= 0) {
-    return breaks_.Break(GraphBreakKind::kTensorMutation, "sizes of an input in a graph for an FX backend");
   }
   if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
   FxCall call(fx_, args);

@@ -1,14 +1,11 @@
 #include "symbolic/executables/executable.h"
 
-#include <ATen/Context.h>
-#include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backends/autograd/output_history.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/graph.h"
@@ -24,6 +22,7 @@
 #include "backends/graph/operators.h"
 #include "backends/graph/sized_plan.h"
 #include "frame_eval/hook.h"
+#include "symbolic/executables/random_state.h"
 #include "symbolic/tracing/version_counter.h"
 
 namespace framefuse {
@@ -157,56 +156,18 @@ void RetainGradients(absl::Span<const std::size_t> retained, absl::Span<const Re
   }
 }
 
-// What the graph's forward draws from: generators that it was given, and the default ones of devices, those of the
-// results and of what is written.
-DrawnFrom GeneratorsOf(const ir::Graph& graph) {
-  DrawnFrom from;
-  const auto add = [&](ir::ValueId v) {
-    if (v == ir::kNoValue) return;
-    const c10::Device device = graph.value(v).device;
-    if (std::find(from.devices.begin(), from.devices.end(), device) == from.devices.end()) {
-      from.devices.push_back(device);
-    }
-  };
-  for (const ir::Node& n : graph.nodes) {
-    if (!n.op->is_random() || n.phase == ir::Phase::kBackward) continue;
-    for (const ir::ValueId v : n.outputs) add(v);
-    ir::ForEachUse(n, add);
-    for (const ir::Arg& arg : n.args) {
-      if (arg.kind != ir::Arg::Kind::kConstant || !arg.constant.isGenerator()) continue;
-      const at::Generator given = arg.constant.toGenerator();
-      if (std::find(from.given.begin(), from.given.end(), given) == from.given.end()) from.given.push_back(given);
-    }
+const at::Tensor& TensorIn(const at::Tensor& result) { return result; }
+const at::Tensor& TensorIn(const Ref& result) { return THPVariable_Unpack(result.get()); }
+
+// Of what is expected of results; -1: all is so.
+template <typename Results>
+int FirstOtherwise(absl::Span<const ExpectedOutput> expected, const Results& results) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const at::Tensor& t = TensorIn(results[static_cast<std::size_t>(expected[i].output)]);
+    if (t.is_nonzero() != expected[i].truth) return static_cast<int>(i);
   }
-  return from;
+  return -1;
 }
-
-// Generators as they are now: what fails before it has written anything runs again as Python, with the same numbers.
-class RandomState {
- public:
-  explicit RandomState(const DrawnFrom& from) {
-    for (c10::Device device : from.devices) Note(at::globalContext().defaultGenerator(device));
-    for (const at::Generator& given : from.given) Note(given);
-  }
-  void Restore() {
-    for (auto& [generator, state] : states_) {
-      std::lock_guard lock(generator.mutex());
-      generator.set_state(state);
-    }
-  }
-
- private:
-  void Note(at::Generator generator) {
-    try {
-      std::lock_guard lock(generator.mutex());
-      states_.emplace_back(generator, generator.get_state());
-    } catch (const c10::Error&) {
-      // A device's generator has no state to tell while the user records a graph; nothing runs twice then either.
-    }
-  }
-
-  absl::InlinedVector<std::pair<at::Generator, at::Tensor>, 1> states_;
-};
 
 class PlanExecutable final : public TensorWork {
  public:
@@ -256,7 +217,7 @@ class PlanExecutable final : public TensorWork {
       if (!deferred) SetPythonError(result.status());
       return false;
     }
-    report->otherwise = FirstOtherwise(*result);
+    report->otherwise = FirstOtherwise(expected_, *result);
     if (report->otherwise >= 0) {
       take_back();
       return false;
@@ -270,16 +231,6 @@ class PlanExecutable final : public TensorWork {
   }
 
  private:
-  // Of what is expected; -1: all is so.
-  int FirstOtherwise(absl::Span<const at::Tensor> results) const {
-    for (std::size_t i = 0; i < expected_.size(); ++i) {
-      if (results[static_cast<std::size_t>(expected_[i].output)].is_nonzero() != expected_[i].truth) {
-        return static_cast<int>(i);
-      }
-    }
-    return -1;
-  }
-
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
   bool acts_;  // writes inputs, or speaks to other processes
@@ -297,27 +248,6 @@ bool IsWriteFollowed(const ir::Graph& graph, std::size_t input) {
          std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ir::Output& o) {
            return o.role == ir::OutputRole::kMutatedInput && o.input == static_cast<int>(input) && o.requires_grad;
          });
-}
-
-// How many nodes of a recorded graph write a storage.
-int WritesTo(const ir::Graph& graph, ir::StorageId storage) {
-  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                                        [&](const ir::Node& n) { return ir::Writes(graph, n, storage); }));
-}
-
-// What `made` is, where it is no result of that kind.
-std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted, absl::Span<const std::int64_t> sizes) {
-  if (!THPVariable_Check(made.get())) return absl::StrCat("is of type ", Py_TYPE(made.get())->tp_name);
-  const at::Tensor& t = THPVariable_Unpack(made.get());
-  if (t.unsafeGetTensorImpl()->is_python_dispatch()) return absl::StrCat("is a ", Py_TYPE(made.get())->tp_name);
-  if (t.scalar_type() != wanted.dtype) {
-    return absl::StrCat("is of ", c10::toString(t.scalar_type()), ", not of ", c10::toString(wanted.dtype));
-  }
-  if (t.device() != wanted.device) return absl::StrCat("is on ", t.device().str(), ", not on ", wanted.device.str());
-  if (absl::MakeConstSpan(t.sizes().data(), t.sizes().size()) != sizes) {
-    return absl::StrCat("has the sizes [", absl::StrJoin(t.sizes(), ", "), "], not [", absl::StrJoin(sizes, ", "), "]");
-  }
-  return {};
 }
 
 class FxExecutable final : public TensorWork {
@@ -341,7 +271,7 @@ class FxExecutable final : public TensorWork {
     const TorchState state = TorchState::Current();
     RandomState random(facts_.random);
     const FxSizes::Arguments arguments(*facts_.sizes, symbols, inputs);
-    Ref result = Ref::Steal(PyObject_Vectorcall(callable_, arguments.all().data(), arguments.all().size(), nullptr));
+    Ref result = Call(arguments);
     if (!result) {
       state.Apply();  // the graph may have set it on the way
       const Ref error = frame_ops::FetchRaised(PyThreadState_Get());
@@ -361,10 +291,40 @@ class FxExecutable final : public TensorWork {
       const Ref none = Ref::Steal(PyObject_CallMethod(fx_backend_, "complain", "s", why.c_str()));
       return false;
     }
+    report->otherwise = FirstOtherwise(facts_.expected, *outputs);
+    if (report->otherwise >= 0) {
+      outputs->clear();
+      state.Apply();
+      random.Restore();
+      return false;
+    }
+    written.CountAsEager();
+    SetSpentHistories(inputs, outputs);
     return true;
   }
 
  private:
+  Ref Call(const FxSizes::Arguments& arguments) const {
+    const at::AutoGradMode mode(at::GradMode::is_enabled() && !facts_.without_grad);
+    return Ref::Steal(PyObject_Vectorcall(callable_, arguments.all().data(), arguments.all().size(), nullptr));
+  }
+
+  void SetSpentHistories(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs) const {
+    const at::AutoGradMode mode(true);
+    for (const FxFacts::Spent& spent : facts_.spent) {
+      Ref& output = (*outputs)[spent.result];
+      const auto is_same = [&](const Ref& other) { return &other != &output && other.get() == output.get(); };
+      // Another result of the same tensor has no history.
+      if (std::any_of(outputs->begin(), outputs->end(), is_same)) {
+        output = Ref::Steal(THPVariable_Wrap(THPVariable_Unpack(output.get()).tensor_data()));
+      }
+      std::vector<at::Tensor> behind;
+      for (const std::size_t input : spent.behind) behind.push_back(THPVariable_Unpack(inputs[input]));
+      at::Tensor tensor = THPVariable_Unpack(output.get());
+      SetSpentHistory(tensor, behind, spent.underivable);
+    }
+  }
+
   // What is wrong with the result; empty: nothing.
   std::string Take(BorrowedRef result, absl::Span<const std::int64_t> symbols, std::vector<Ref>* outputs) const {
     if (!PyTuple_Check(result.get()) && !PyList_Check(result.get())) {
@@ -421,40 +381,11 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
       std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), std::move(random), speaks, closed));
 }
 
-FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
-  FxFacts facts;
-  const ir::Graph& recorded = *closed.graph.graph;
-  for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
-    const at::Tensor& t = THPVariable_Unpack(closed.fx_outputs[i].get());
-    facts.results.push_back({t.scalar_type(), t.device(), recorded.value(recorded.outputs[i].value).sizes});
-  }
-  facts.sizes = std::make_shared<FxSizes>(graph.symbols, closed.graph.graph);
-  facts.random = GeneratorsOf(recorded);
-  for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
-    const tracing::TracedInput& in = closed.graph.inputs[i];
-    if (!recorded.inputs[i].mutated) continue;
-    const ir::ValueId value = recorded.inputs[i].value;
-    const ir::StorageId storage = recorded.value(value).storage;
-    FxWrite write;
-    write.in_graph = ir::WriteOf(recorded, storage);
-    write.counted = in.version_bumps >= WritesTo(recorded, storage);
-    const at::Tensor& fake = THPVariable_Unpack(capture.tracer().FakeOfInputValue(value).get());
-    write.followed = fake.requires_grad() && !fake.is_leaf();
-    const int index = in.input_index >= 0 ? in.input_index : in.gradient_of;
-    SourceId source = capture.objects().tensor_inputs()[static_cast<std::size_t>(index)].source;
-    if (in.input_index < 0) source = capture.reads().sources().Intern(SourceKind::kTensorGrad, source, 0, nullptr);
-    const auto found = std::find(graph.inputs.begin(), graph.inputs.end(), source);
-    if (found == graph.inputs.end()) continue;
-    write.input = static_cast<std::size_t>(found - graph.inputs.begin());
-    facts.writes.push_back(write);
-  }
-  return facts;
-}
-
 std::shared_ptr<TensorWork> CompileFx(const FxGraph& graph, FxFacts facts, BorrowedRef fx_backend) {
   // A compiled function that the backend calls runs as Python: it may be the one that is being compiled.
   const HookScope native(HookMode::kDisabled);
   const TorchState state = TorchState::Current();
+  const at::AutoGradMode mode(state.grad_enabled && !facts.without_grad);
   Ref callable = Ref::Steal(PyObject_CallMethod(fx_backend, "compile", "OOO", graph.module.get(), graph.examples.get(),
                                                 graph.sizes ? graph.sizes.get() : Py_None));
   state.Apply();  // a backend that runs the graph leaves the state that the graph sets

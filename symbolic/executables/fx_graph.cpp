@@ -1,5 +1,6 @@
 #include "symbolic/executables/fx_graph.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -8,14 +9,13 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "backends/graph/graph.h"
 #include "common/config.h"
 #include "common/logging.h"
 #include "common/status.h"
 #include "frame_eval/hook.h"
+#include "symbolic/executables/fx_difference.h"
 #include "symbolic/executables/fx_numbers.h"
 #include "symbolic/executables/fx_values.h"
 #include "symbolic/messages/code_text.h"
@@ -41,6 +41,7 @@ struct Candidate {
   SourceId source = kNoSource;
   Ref fake;
   Ref real;
+  ir::ValueId value = ir::kNoValue;  // as it came in; none: the graph does without
 };
 
 std::vector<Candidate> CandidatesOf(Capture& capture, const Closed& closed) {
@@ -49,11 +50,16 @@ std::vector<Candidate> CandidatesOf(Capture& capture, const Closed& closed) {
   for (const TensorInput& t : tensors) candidates.push_back({t.source, t.fake, t.real});
   for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
     const tracing::TracedInput& in = closed.graph.inputs[i];
-    if (in.input_index >= 0) continue;
+    const ir::ValueId value = closed.graph.graph->inputs[i].value;
+    if (in.input_index >= 0) {
+      candidates[static_cast<std::size_t>(in.input_index)].value = value;
+      continue;
+    }
     Candidate c;
+    c.value = value;
     const SourceId of = tensors[static_cast<std::size_t>(in.gradient_of)].source;
     c.source = capture.reads().sources().Intern(SourceKind::kTensorGrad, of, 0, nullptr);
-    c.fake = capture.tracer().FakeOfInputValue(closed.graph.graph->inputs[i].value);
+    c.fake = capture.tracer().FakeOfInputValue(value);
     c.real = capture.tracer().RealOf(c.fake);
     candidates.push_back(std::move(c));
   }
@@ -153,6 +159,46 @@ int NodeOfDetachedView(const Closed& closed) {
   return -1;
 }
 
+FxGraph RefusedBefore(int node, const char* why) {
+  FxGraph refused;
+  refused.refused_node = node;
+  refused.why_refused = refused.told = why;
+  return refused;
+}
+
+// The operators that give an input other sizes, where the entry may not do that when the graph has run: a result has
+// saved it, or it is written and shares its version counter. -1: none.
+int NodeOfUntimelySizes(Capture& capture, const Closed& closed) {
+  const ir::Graph& graph = *closed.graph.graph;
+  const bool has_history =
+      std::any_of(graph.outputs.begin(), graph.outputs.end(), [](const ir::Output& o) { return o.requires_grad; });
+  const auto is_untimely = [&](BorrowedRef fake) {
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      const Ref input = capture.tracer().FakeOfInputValue(graph.inputs[i].value);
+      if (input.get() == fake.get())
+        return has_history || (graph.inputs[i].mutated && graph.inputs[i].overlap_class != 0);
+    }
+    return false;
+  };
+  for (const FxNode& n : capture.fx().nodes()) {
+    if (n.op != FxNode::Op::kBecomes) continue;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(n.args.get()); ++i) {
+      if (is_untimely(PyList_GET_ITEM(n.args.get(), i))) return n.begin;
+    }
+  }
+  return -1;
+}
+
+// A graph with a backward pass runs without histories. Null: nobody sees the difference.
+const char* WhyHistoryIsNeeded(const ir::Graph& graph) {
+  for (const ir::Output& o : graph.outputs) {
+    if (o.role == ir::OutputRole::kMutatedInput) return "a backward pass, and an input gets a history";
+    const bool has_one = o.requires_grad && !o.spent && o.alias != ir::OutputAlias::kInput;
+    if (has_one) return "a backward pass that leaves a result with a history, in a graph for an FX backend";
+  }
+  return nullptr;
+}
+
 // ---------------------------------------------------------------- the check
 
 struct FakeRun {
@@ -223,56 +269,6 @@ std::string TakeErrorText() {
   return error ? absl::StrCat(Py_TYPE(error.get())->tp_name, ": ", text ? Utf8(text) : "") : "an error";
 }
 
-// The constants that are used, by first use: a call that failed has made some that others may use later, or nobody.
-void SortConstants(ir::Graph* graph) {
-  absl::flat_hash_map<ir::ValueId, std::size_t> first_use;
-  const auto note = [&](ir::ValueId v) { first_use.try_emplace(v, first_use.size()); };
-  for (const ir::Node& n : graph->nodes) {
-    for (const ir::Arg& arg : n.args) ir::ForEachValue(arg, note);
-  }
-  for (const ir::Output& o : graph->outputs) note(o.value);
-  std::erase_if(graph->constants, [&](const ir::ConstantTensor& c) { return !first_use.contains(c.value); });
-  const auto is_first = [&](const ir::ConstantTensor& a, const ir::ConstantTensor& b) {
-    return first_use[a.value] < first_use[b.value];
-  };
-  std::sort(graph->constants.begin(), graph->constants.end(), is_first);
-}
-
-// A graph as lines, with nothing in it that depends on who recorded it.
-std::vector<std::string> LinesOf(const ir::Graph& graph, int* first_node) {
-  ir::Graph plain = graph;
-  for (ir::Input& in : plain.inputs) {
-    in.name.clear();
-    in.role = ir::InputRole::kArgument;
-  }
-  SortConstants(&plain);
-  *first_node = 1 + static_cast<int>(plain.inputs.size() + plain.constants.size());
-  ir::PrintOptions options;
-  options.origins = false;
-  return absl::StrSplit(ir::Print(plain, options), '\n');
-}
-
-struct Difference {
-  int node = 0;
-  bool no_room = false;
-  std::string text;
-};
-
-std::optional<Difference> Compare(const ir::Graph& recorded, const ir::Graph& computed) {
-  int first = 0, other_first = 0;
-  const std::vector<std::string> want = LinesOf(recorded, &first);
-  const std::vector<std::string> have = LinesOf(computed, &other_first);
-  for (std::size_t i = 0; i < want.size() || i < have.size(); ++i) {
-    const std::string w = i < want.size() ? want[i] : "nothing";
-    const std::string h = i < have.size() ? have[i] : "nothing";
-    if (w == h) continue;
-    const int nodes = static_cast<int>(recorded.nodes.size());
-    return Difference{std::clamp(static_cast<int>(i) - first, 0, nodes), false,
-                      absl::StrCat(h, " stands where ", w, " was")};
-  }
-  return std::nullopt;
-}
-
 // Fakes of the inputs in use, and symbols as the capture made them, in its order.
 absl::StatusOr<Ref> InputsAgain(const tracing::Tracer& original, const std::vector<Candidate>& candidates,
                                 const std::vector<std::size_t>& used, tracing::Tracer& tracer) {
@@ -334,8 +330,9 @@ std::optional<Difference> Check(Capture& capture, const Closed& closed, Borrowed
   const int nodes = tracer.NodeCount();
   absl::StatusOr<tracing::TracedGraph> graph = tracer.Close(tensors, /*for_backward=*/false);
   if (!graph.ok()) return Difference{nodes, false, std::string(graph.status().message())};
+  if (!graph->geometry_effects.empty()) return Difference{0, false, "it gives an input other sizes"};
   if (HasOtherFacts(capture.tracer(), tracer)) return Difference{0, false, "it relies on other sizes"};
-  return Compare(*closed.graph.graph, *graph->graph);
+  return Compare(*closed.graph.graph, *graph->graph, capture.fx().backward_pass() >= 0);
 }
 
 Ref Rows(Capture& capture, const std::vector<Candidate>& candidates) {
@@ -343,7 +340,7 @@ Ref Rows(Capture& capture, const std::vector<Candidate>& candidates) {
   const std::vector<std::string> names = capture.frames().SlotNames();
   for (const Candidate& c : candidates) {
     const std::string name = capture.reads().sources().Print(c.source, names);
-    PyList_Append(rows, Ref::Steal(Py_BuildValue("(sO)", name.c_str(), c.fake.get())).get());
+    PyList_Append(rows, Ref::Steal(Py_BuildValue("(sOi)", name.c_str(), c.fake.get(), c.value)).get());
   }
   return rows;
 }
@@ -360,8 +357,9 @@ Ref SymbolRows(const tracing::Tracer& tracer) {
 }
 
 Ref Rows(const FxJournal& journal) {
-  static constexpr const char* kOps[] = {"call_function", "call_method", "get_attr", "host_tensor"};
+  static constexpr const char* kOps[] = {"call_function", "call_method", "get_attr", "host_tensor", "becomes"};
   Ref rows = Ref::Steal(PyList_New(0));
+  if (journal.backward_pass() >= 0) return rows;  // its operators are all there is
   for (const FxNode& n : journal.nodes()) {
     PyList_Append(rows, Ref::Steal(Py_BuildValue("(sOOOOii)", kOps[static_cast<int>(n.op)], n.target.get(),
                                                  n.args.get(), n.kwargs.get(), n.result.get(), n.begin, n.end))
@@ -428,6 +426,14 @@ FxGraph WithStaticSizes(const std::string& why) {
 absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend, bool verify) {
   const HookScope native(HookMode::kOff);
   const StartState start(capture);
+  const int pass = capture.fx().backward_pass();
+  std::optional<at::AutoGradMode> without_grad;
+  if (pass >= 0) without_grad.emplace(false);
+  if (const char* why = pass < 0 ? nullptr : WhyHistoryIsNeeded(*closed.graph.graph)) return RefusedBefore(pass, why);
+  if (const int node = NodeOfUntimelySizes(capture, closed); node >= 0) {
+    return RefusedBefore(
+        node, "sizes of an input beside a history, or of one that another shares, in a graph for an FX backend");
+  }
   if (const int node = NodeOfDetachedView(closed); node >= 0) {
     FxGraph refused;
     refused.refused_node = node;
@@ -463,7 +469,7 @@ absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, Borrowed
   if (symbolic) made.sizes = SizesOf(capture, closed, made.symbols, used);
   const bool journalled = PyTuple_GET_ITEM(built.get(), 2) == Py_True;
   // A number that stands where a symbolic one should would be seen at other sizes only.
-  if (journalled && !verify && !symbolic) return made;
+  if (journalled && !verify && !symbolic && closed.graph.geometry_effects.empty()) return made;
   const std::optional<Difference> difference = Check(capture, closed, fx_backend, built, candidates, used);
   if (!difference) return made;
   if (difference->no_room) return NoRoom();

@@ -21,6 +21,7 @@ struct FxGraph {
   Ref sizes;              // list, one tuple a symbol, then one an input: see FxBackend.compile; empty: no symbols
   int refused_node = -1;  // no module: this node of the recording, or what comes before it, has no form in FX
   std::string why_refused;
+  const char* told = nullptr;       // to the user; null: no more than that
   bool needs_static_sizes = false;  // with symbolic ones it has no form
 };
 

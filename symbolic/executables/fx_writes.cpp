@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "symbolic/tracing/version_counter.h"
+
 namespace framefuse {
 
 int NodeAfterFollowedWrite(const ir::Graph& graph, absl::Span<const FxWrite> writes) {
@@ -23,7 +25,8 @@ WrittenInputs::WrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObje
     const at::Tensor& t = THPVariable_Unpack(inputs[w.input]);
     const bool has_version = !t.is_inference();
     const bool counted = w.counted && has_version;
-    inputs_.push_back({&t, counted, w.followed, has_version ? t._version() : 0, std::nullopt});
+    const int bumps = has_version ? w.bumps : -1;
+    inputs_.push_back({&t, counted, w.followed, has_version ? t._version() : 0, bumps, std::nullopt});
     // Where no version tells that an operator raised before the write, memory has to.
     const bool kept = w.in_graph.kept || (w.in_graph.raises && !counted);
     if (kept && t.layout() == c10::kStrided) inputs_.back().memory.emplace(t, w.in_graph.whole);
@@ -40,6 +43,12 @@ bool WrittenInputs::TakeBack() const {
     if (in.memory.has_value()) in.memory->PutBack();
   }
   return true;
+}
+
+void WrittenInputs::CountAsEager() const {
+  for (const Input& in : inputs_) {
+    if (in.bumps >= 0) tracing::CounterOf(*in.tensor).set_version(in.version + in.bumps);
+  }
 }
 
 }  // namespace framefuse

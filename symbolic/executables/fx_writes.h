@@ -22,6 +22,7 @@ struct FxWrite {
   std::size_t input = 0;  // of the callable's
   bool counted = true;    // its version tells whether it was written
   bool followed = false;  // autograd gives it another history, which nobody takes back
+  int bumps = -1;         // of its version in eager, where the graph has others; -1: as the graph has them
 };
 
 // The first node that may raise when a write that cannot be taken back was done; -1: none.
@@ -33,6 +34,8 @@ class WrittenInputs {
   WrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObject* const> inputs);
   // False: what was written, or may have been, was not kept; nothing is taken back then.
   bool TakeBack() const;
+  // When the graph has run.
+  void CountAsEager() const;
 
  private:
   struct Input {
@@ -40,6 +43,7 @@ class WrittenInputs {
     bool counted = false;
     bool followed = false;
     std::int64_t version = 0;
+    int bumps = -1;
     std::optional<ir::KeptMemory> memory;
   };
   std::vector<Input> inputs_;

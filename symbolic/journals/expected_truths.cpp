@@ -27,8 +27,10 @@ std::optional<bool> ExpectedTruths::Expect(const Activation& act, BorrowedRef te
   return truth;
 }
 
-bool ExpectedTruths::ExpectCheck(const Activation& act, BorrowedRef tensor) {
-  return MayExpect(act, tensor) && BytecodeOf(frame_ops::Code(act.frame)) != nullptr && Note(act, tensor, true);
+bool ExpectedTruths::ExpectCheck(const Activation& act, BorrowedRef tensor) { return ExpectOfTorch(act, tensor, true); }
+
+bool ExpectedTruths::ExpectOfTorch(const Activation& act, BorrowedRef tensor, bool truth) {
+  return MayExpect(act, tensor) && BytecodeOf(frame_ops::Code(act.frame)) != nullptr && Note(act, tensor, truth);
 }
 
 bool ExpectedTruths::Note(const Activation& act, BorrowedRef tensor, bool truth) {

@@ -34,6 +34,8 @@ class ExpectedTruths {
   std::optional<bool> Expect(const Activation& act, BorrowedRef tensor);
   // Of what a call at that instruction checks to be true, to raise otherwise. False: the attempt cannot know.
   bool ExpectCheck(const Activation& act, BorrowedRef tensor);
+  // Of what torch's own code asks for in such a call, and is `truth` now.
+  bool ExpectOfTorch(const Activation& act, BorrowedRef tensor, bool truth);
   const std::vector<Expected>& all() const { return all_; }
 
  private:

@@ -141,6 +141,15 @@ void FxJournal::Add(FxNode node) {
   nodes_.push_back(std::move(node));
 }
 
+bool FxJournal::NoteWarning() {
+  ++warnings_;
+  return open_calls_ > 0;
+}
+
+void FxJournal::NoteBackwardPass() {
+  if (backward_pass_ < 0) backward_pass_ = tracer_.NodeCount();
+}
+
 void FxJournal::Truncate(std::size_t count) {
   if (count == nodes_.size()) return;
   absl::erase_if(results_, [count](const auto& result) { return result.second >= count; });
@@ -151,7 +160,9 @@ FxCall::FxCall(FxJournal& journal, std::initializer_list<BorrowedRef> objects)
     : journal_(journal),
       entries_(journal.nodes_.size()),
       nodes_(journal.tracer_.NodeCount()),
-      frames_(journal.frames_) {
+      frames_(journal.frames_),
+      warnings_(journal.warnings_) {
+  ++journal.open_calls_;
   if (!journal.keep_values_) return;
   std::vector<BorrowedRef> fakes;
   for (BorrowedRef object : objects) FindFakes(object, &fakes);
@@ -214,11 +225,47 @@ std::string_view FxCall::Record(FxNode node, bool in_any_case) {
   // What computes nothing has no place in a graph, except where an alias of its argument comes out.
   const bool takes_part = node.end > node.begin || (journal_.keep_values_ && HandsOutNew(node.result));
   if (!takes_part && !in_any_case) return {};
-  if (journal_.as_operators_ > 0 && journal_.keep_values_ && !in_any_case) return {};
-  if (journal_.frames_ != frames_ || !IsForGraph(node.args) || !IsForGraph(node.kwargs)) return {};
+  const bool to_be_operators = journal_.keep_values_ && IsToBeOperators();
+  if (journal_.frames_ == frames_ && to_be_operators) journal_.Truncate(entries_);
+  if (to_be_operators || (journal_.as_operators_ > 0 && journal_.keep_values_ && !in_any_case) ||
+      journal_.frames_ != frames_ || !IsForGraph(node.args) || !IsForGraph(node.kwargs)) {
+    NoteNewValues(node);
+    return {};
+  }
   journal_.Truncate(entries_);
   journal_.Add(std::move(node));
   return {};
+}
+
+bool FxCall::IsToBeOperators() const {
+  if (journal_.warnings_ != warnings_) return true;
+  for (std::size_t i = 0; i < fakes_.size(); ++i) {
+    const State now = tracing::Tracer::StateOf(fakes_[i]);
+    if (!now.empty() && now[kValue] != states_[i][kValue] && IsInput(journal_.tracer_, fakes_[i])) return true;
+  }
+  return false;
+}
+
+void FxCall::NoteNewValues(const FxNode& call) {
+  if (!journal_.keep_values_) return;
+  FxNode node;
+  node.op = FxNode::Op::kBecomes;
+  node.target = call.target;
+  const Ref tensors = Ref::Steal(PyList_New(0));
+  const Ref values = Ref::Steal(PyList_New(0));
+  for (std::size_t i = 0; i < fakes_.size(); ++i) {
+    const State now = tracing::Tracer::StateOf(fakes_[i]);
+    if (now.empty() || now[kValue] == states_[i][kValue]) continue;
+    PyList_Append(tensors, fakes_[i]);
+    PyList_Append(values, Ref::Steal(PyLong_FromSize_t(now[kValue])).get());
+  }
+  if (PyList_GET_SIZE(tensors.get()) == 0) return;
+  node.args = Ref::Create(tensors);
+  node.kwargs = Ref::Steal(PyDict_New());
+  node.result = Ref::Create(values);
+  node.begin = journal_.frames_ == frames_ ? call.begin : call.end;
+  node.end = call.end;
+  journal_.Add(std::move(node));
 }
 
 bool FxCall::HandsOutNew(BorrowedRef result) const {
@@ -242,7 +289,8 @@ std::string_view FxCall::Confirm(BorrowedRef result) const {
     const State& before = states_[i];
     const State now = tracing::Tracer::StateOf(fakes_[i]);
     if (now == before) continue;
-    if (now[kGradient] != before[kGradient] && now[kGradient] != 0) {
+    const bool of_pass = journal_.backward_pass_ >= 0;
+    if (now[kGradient] != before[kGradient] && now[kGradient] != 0 && !of_pass) {
       return "a gradient is set in a graph for an FX backend";
     }
     if (now[kHasHooks] != before[kHasHooks] || now[kRetainsGrad] != before[kRetainsGrad]) {

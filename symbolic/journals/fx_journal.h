@@ -21,8 +21,9 @@
 namespace framefuse {
 
 struct FxNode {
-  // kHostTensor: a function that makes a tensor of numbers.
-  enum class Op : std::uint8_t { kCallFunction, kCallMethod, kGetAttr, kHostTensor };
+  // kHostTensor: a function that makes a tensor of numbers. kBecomes: a call that the graph has the operators of; from
+  // here on tensors (args) have the values of the recording whose numbers are `result`.
+  enum class Op : std::uint8_t { kCallFunction, kCallMethod, kGetAttr, kHostTensor, kBecomes };
   Op op = Op::kCallFunction;
   Ref target;  // the callable, or the method's name
   Ref args;    // tuple, keyword dict: containers holding fakes (empty unless values are kept)
@@ -50,6 +51,12 @@ class FxJournal {
    private:
     FxJournal& journal_;
   };
+  // Within a call a warning was put off until the graph has run: the call itself would warn again in the graph. False:
+  // there is no call.
+  bool NoteWarning();
+  // The engine runs in the captured code. Such a graph has operators only, and nothing is differentiated in it.
+  void NoteBackwardPass();
+  int backward_pass() const { return backward_pass_; }  // the recording's node that was next then; -1: none
   void Truncate(std::size_t count);
   void Clear() { Truncate(0); }
   const std::vector<FxNode>& nodes() const { return nodes_; }
@@ -59,6 +66,9 @@ class FxJournal {
   void Add(FxNode node);
 
   bool keep_values_;
+  int backward_pass_ = -1;
+  int open_calls_ = 0;
+  std::uint64_t warnings_ = 0;  // that were put off
   const tracing::Tracer& tracer_;
   std::uint64_t frames_ = 0;  // that were evaluated
   int as_operators_ = 0;
@@ -67,12 +77,16 @@ class FxJournal {
 };
 
 // One call of C code, from before it runs. Recorded as one entry, it takes the place of what its callees left, unless
-// frames of the program ran in it: then theirs stay. Record returns why the call cannot stand in a graph for an FX
-// backend, or an empty text.
+// frames of the program ran in it: then theirs stay. One that gives an input other sizes leaves no entry: the graph
+// has its operators, and the entry of the code does that to the input when the graph has run. Record returns why the
+// call cannot stand in a graph for an FX backend, or an empty text.
 class FxCall {
  public:
   FxCall(FxJournal& journal, std::initializer_list<BorrowedRef> objects);
   FxCall(FxJournal& journal, absl::Span<const ValueView> args);
+  ~FxCall() { --journal_.open_calls_; }
+  FxCall(const FxCall&) = delete;
+  FxCall& operator=(const FxCall&) = delete;
 
   // `in_any_case`: where keep_values is off, and where it is on for what sets torch's state.
   [[nodiscard]] std::string_view RecordCall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
@@ -92,11 +106,15 @@ class FxCall {
   std::string_view Record(FxNode node, bool in_any_case);
   std::string_view Confirm(BorrowedRef result) const;
   bool HandsOutNew(BorrowedRef result) const;
+  bool IsToBeOperators() const;
+  // Of tensors that are other values of the recording since the call, which leaves no other entry.
+  void NoteNewValues(const FxNode& call);
 
   FxJournal& journal_;
   std::size_t entries_;
   int nodes_;
   std::uint64_t frames_;
+  std::uint64_t warnings_;
   std::vector<Ref> fakes_;  // that took part
   std::vector<State> states_;
 };

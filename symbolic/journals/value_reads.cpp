@@ -1,9 +1,13 @@
 #include "symbolic/journals/value_reads.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
 #include <string>
 #include <utility>
 
 #include "symbolic/journals/backward_phase.h"
+#include "symbolic/journals/expected_truths.h"
 #include "symbolic/journals/frame_stack.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -46,6 +50,14 @@ bool ValueReads::TakesUnbacked() {
 void ValueReads::AddedUnbacked(int symbol) {
   const Activation& act = *frames_.top();
   definitions_.push_back({symbol, frame_ops::Code(act.frame), act.instruction});
+}
+
+bool ValueReads::ExpectOfTorch(const at::Tensor& fake, bool truth) {
+  const Activation* act = frames_.top();
+  if (act == nullptr || !frames_.has_root()) return false;
+  const pybind11::gil_scoped_acquire gil;  // operators run without
+  const Ref tensor = Ref::Steal(THPVariable_Wrap(fake));
+  return tensor && expected_.ExpectOfTorch(*act, tensor, truth);
 }
 
 void ValueReads::Relied(std::shared_ptr<const tracing::ValueRead> read) {

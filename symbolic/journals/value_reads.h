@@ -9,26 +9,35 @@
 
 #include "symbolic/learned/unbacked_places.h"
 #include "symbolic/learned/value_places.h"
+#include "symbolic/tracing/expected_checks.h"
 #include "symbolic/tracing/value_reads.h"
 
 namespace framefuse {
 
 class BackwardPhase;
+class ExpectedTruths;
 class FrameStack;
 class ObjectTable;
 class ReadJournal;
 
-class ValueReads final : public tracing::ValueReader {
+class ValueReads final : public tracing::ValueReader, public tracing::CheckReader {
  public:
   // `places` null: nothing is relied on. `unbacked` null: nothing becomes a symbol.
   ValueReads(ValuePlaces* places, const UnbackedPlaces* unbacked, const BackwardPhase& backward, FrameStack& frames,
-             ReadJournal& reads, const ObjectTable& objects)
-      : places_(places), unbacked_(unbacked), backward_(backward), frames_(frames), reads_(reads), objects_(objects) {}
+             ReadJournal& reads, const ObjectTable& objects, ExpectedTruths& expected)
+      : places_(places),
+        unbacked_(unbacked),
+        backward_(backward),
+        frames_(frames),
+        reads_(reads),
+        objects_(objects),
+        expected_(expected) {}
 
   bool MayRelyOn(std::uint64_t digest) override;
   void Relied(std::shared_ptr<const tracing::ValueRead> read) override;
   bool TakesUnbacked() override;
   void AddedUnbacked(int symbol) override;
+  bool ExpectOfTorch(const at::Tensor& fake, bool truth) override;
 
   // Where a symbol was defined.
   struct Definition {
@@ -45,6 +54,7 @@ class ValueReads final : public tracing::ValueReader {
   FrameStack& frames_;
   ReadJournal& reads_;
   const ObjectTable& objects_;
+  ExpectedTruths& expected_;
   std::vector<Definition> definitions_;
 };
 

@@ -1,9 +1,10 @@
 #include "symbolic/reconstruct/close.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "backends/graph/input_writes.h"
 #include "frame_eval/bytecode/decode.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/frames/user_stack.h"
@@ -146,10 +147,6 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
   return *end;
 }
 
-bool MayAnyRaise(const ir::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) { return ir::MayRaise(graph, n); });
-}
-
 Ref ArgumentOf(const tracing::GeometryArgument& a) {
   if (!a.is_list) return Ref::Steal(PyLong_FromLongLong(a.numbers[0]));
   Ref list = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(a.numbers.size())));
@@ -184,6 +181,10 @@ absl::Status CheckSharded(Capture& capture, const tracing::TracedGraph& traced) 
     }
   }
   return absl::OkStatus();
+}
+
+Ref GradientOf(BorrowedRef fake) {
+  return Ref::Steal(THPVariable_Wrap(THPVariable_Unpack(fake.get()).unsafeGetTensorImpl()->grad()));
 }
 
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
@@ -225,17 +226,12 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
       return MakeGraphBreak(GraphBreakKind::kAutograd, "requires_grad_() of an input in a graph for an FX backend");
     }
     for (const tracing::GeometryEffect& g : closed.graph.geometry_effects) {
-      if (capture.fx().keep_values()) {  // the method stands in the graph
-        if (!MayAnyRaise(*closed.graph.graph)) continue;
-        return MakeGraphBreak(GraphBreakKind::kTensorMutation, "sizes of an input in a graph for an FX backend");
-      }
       entry->effects.push_back(CallOfMethod(capture, g, recipes));
     }
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {
-      if (capture.fx().keep_values() && g.output >= 0) {
-        return MakeGraphBreak(GraphBreakKind::kAutograd, "a gradient is made in a graph for an FX backend");
-      }
-      const SourceId tensor = capture.objects().tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;
+      const TensorInput& input = capture.objects().tensor_inputs()[static_cast<std::size_t>(g.input_index)];
+      if (g.output >= 0) closed.fx_outputs.push_back(GradientOf(input.fake));
+      const SourceId tensor = input.source;
       Effect e;
       e.kind = EffectKind::kSetGrad;
       e.target = recipes.FromSource(tensor);

@@ -11,6 +11,7 @@
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/cumulative_product_gradient.h"
+#include "symbolic/tracing/expected_checks.h"
 #include "symbolic/tracing/extremum_gradient.h"
 #include "symbolic/tracing/geometry_in_place.h"
 #include "symbolic/tracing/gradient_checks.h"
@@ -204,7 +205,7 @@ bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack
 }
 
 // How torch's own code asks for the truth of a tensor, to raise an error (at::is_scalar_tensor_true): it is what it is
-// now, which the graph checks.
+// now, which the graph checks, or who runs it.
 std::optional<bool> TruthOfCheck(Recorder& recorder, const std::vector<at::Tensor>& fakes) {
   const auto is_truth = [](const at::Tensor& t) { return t.dim() == 0 && t.scalar_type() == at::kBool; };
   const auto& nodes = recorder.graph().nodes;
@@ -219,7 +220,8 @@ std::optional<bool> TruthOfCheck(Recorder& recorder, const std::vector<at::Tenso
     const TlsScope off(nullptr);
     truth = values->front().item<bool>();
   }
-  return RecordTruth(recorder, fakes[0], truth) ? std::optional(truth) : std::nullopt;
+  const bool checked = RecordTruth(recorder, fakes[0], truth) || ExpectOfTorch(recorder, fakes[0], truth);
+  return checked ? std::optional(truth) : std::nullopt;
 }
 
 // Writes what `maker` makes of `arguments` into `self`, as the operator on the stack would.

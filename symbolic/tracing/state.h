@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "symbolic/tracing/expected_checks.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/tracer.h"
@@ -41,7 +42,7 @@ struct SharedStorage {
   ir::StorageId id = -1;
 };
 
-struct Tracer::State final : ValueSource {
+struct Tracer::State final : ValueSource, CheckReader {
   std::unique_ptr<Recorder> recorder = std::make_unique<Recorder>();
   std::vector<std::unique_ptr<TlsScope>> scopes;
   OriginProvider* origins = nullptr;
@@ -72,6 +73,7 @@ struct Tracer::State final : ValueSource {
   bool TakesUnbacked() override;
   std::optional<std::vector<at::Tensor>> AtHand(const std::vector<at::Tensor>& fakes) override;
   void AddedUnbacked() override;
+  bool ExpectOfTorch(const at::Tensor& fake, bool truth) override;
   static std::int32_t OriginOfOp(void* self);
 };
 

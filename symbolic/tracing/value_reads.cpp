@@ -15,6 +15,7 @@
 #include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/expected_checks.h"
 #include "symbolic/tracing/recorded_values.h"
 #include "symbolic/tracing/relied_sizes.h"
 #include "symbolic/tracing/state.h"
@@ -265,6 +266,17 @@ std::optional<Values> Tracer::State::AtHand(const Values& fakes) {
 void Tracer::State::AddedUnbacked() {
   value_reader->AddedUnbacked(static_cast<int>(symbols.size()));
   symbols.push_back({kIsUnbackedSymbol, 0});
+}
+
+bool Tracer::State::ExpectOfTorch(const at::Tensor& fake, bool truth) {
+  auto* reader = dynamic_cast<CheckReader*>(value_reader);
+  return reader != nullptr && recorder->open_branches.empty() && recorder->phase == ir::Phase::kForward &&
+         reader->ExpectOfTorch(fake, truth);
+}
+
+bool ExpectOfTorch(const Recorder& recorder, const at::Tensor& fake, bool truth) {
+  auto* reader = dynamic_cast<CheckReader*>(recorder.values);
+  return reader != nullptr && reader->ExpectOfTorch(fake, truth);
 }
 
 }  // namespace framefuse::tracing

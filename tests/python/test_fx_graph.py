@@ -13,7 +13,7 @@ class Journal:
     """Records calls on plain tensors as a capture records them on fakes."""
 
     def __init__(self, **inputs):
-        self.inputs = list(inputs.items())
+        self.inputs = [(name, tensor, -1) for name, tensor in inputs.items()]
         self.nodes = []
 
     def add(self, op, target, args, kwargs, result):
@@ -37,7 +37,7 @@ class Journal:
         return self.module(outputs)(*tensors)
 
     def compile(self, backend, keywords, outputs):
-        return _fx.FxBackend(backend, keywords).compile(self.module(outputs), [tensor for _, tensor in self.inputs], None)
+        return _fx.FxBackend(backend, keywords).compile(self.module(outputs), [tensor for _, tensor, _ in self.inputs], None)
 
 
 @pytest.fixture

@@ -329,48 +329,6 @@ def test_a_function_mode_of_the_programs_own():
     compare(f, vector, fullgraph=False)
 
 
-# ---------------------------------------------------------------- backward passes in the frame
-
-
-def train(w, t):
-    loss = (w * t).sin().sum()
-    loss.backward()
-    return loss.detach() + 1
-
-
-def gradient(w, t):
-    loss = (w * t).sin().sum()
-    (g,) = torch.autograd.grad(loss, w)
-    return g * 2
-
-
-def step(w, t):
-    optimizer = torch.optim.SGD([w], lr=0.1)
-    optimizer.zero_grad()
-    loss = (w * t).square().sum()
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
-
-
-@pytest.mark.parametrize("f", [train, gradient, step])
-@pytest.mark.parametrize("backend", [run_graph, "eager", "aot_eager"])
-def test_a_backward_pass_breaks_the_graph(f, backend):
-    compiled = framefuse.compile(f, backend=backend)
-    for _ in range(2):
-        w, v = leaf(), leaf()
-        torch.testing.assert_close(compiled(w, vector()), f(v, vector()))
-        if v.grad is None:
-            assert w.grad is None
-        else:
-            torch.testing.assert_close(w.grad, v.grad)
-        torch.testing.assert_close(w, v)
-    if backend is run_graph:
-        assert "sin" in targets() or torch.sin in targets() or "square" in targets()
-        with pytest.raises(framefuse.Unsupported, match="backward pass"):
-            framefuse.compile(f, backend=backend, fullgraph=True)(leaf(), vector())
-
-
 # ---------------------------------------------------------------- what a backend is given
 
 

@@ -350,3 +350,22 @@ def of_a_probability():
 
     good = torch.tensor([0.25, 0.5, 0.75])
     return Case(f, good, then=[lambda: Args(good * 9), lambda: Args(-good), lambda: Args(good * 0.5)])
+
+
+@program
+def checks_of_torch_itself():
+    def f(x, q):
+        return torch.quantile(x, q) + 1, torch.nanquantile(x, q)
+
+    q = torch.tensor([0.25, 0.5])
+    return Case(f, vector(), q, then=[lambda: Args(vector() + 1, q + 0.25), lambda: Args(vector(), q + 1), lambda: Args(vector(), q + 0.5)])
+
+
+@program
+def weights_that_torch_checks():
+    def f(x, weights):
+        return torch.cov(x, fweights=weights)
+
+    x = torch.arange(8.0).view(2, 4).sin()
+    weights = torch.tensor([1, 2, 1, 3])
+    return Case(f, x, weights, then=[lambda: Args(x + 1, weights + 1), lambda: Args(x, weights - 2), lambda: Args(x, weights)])

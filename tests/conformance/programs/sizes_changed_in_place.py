@@ -240,3 +240,16 @@ def dropped_out_in_place():
         return torch.nn.functional.dropout3d(x, 0.5, training=True, inplace=True) is x, x + 1
 
     return Case(f, torch.ones(2, 3, 3, 3))
+
+
+@program
+def used_by_calls_before_and_after():
+    def f(x, y):
+        before = x.softmax(-1) + x.relu()
+        x.t_()
+        parts = torch.split(x, 1)
+        x.unsqueeze_(0)
+        y.resize_(2)
+        return before, parts, torch.cat([x, x], 0), x.shape, y * 2, y.numel()
+
+    return Case(f, matrix(2, 3), vector(), versions=True, then=[lambda: Args(matrix(2, 3), vector())])

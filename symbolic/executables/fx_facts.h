@@ -1,0 +1,53 @@
+// fx_facts: what the executable of an FX backend knows of the graph. Invariant: there is no fake in it.
+#ifndef FRAMEFUSE_SYMBOLIC_EXECUTABLES_FX_FACTS_H_
+#define FRAMEFUSE_SYMBOLIC_EXECUTABLES_FX_FACTS_H_
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "backends/graph/dim.h"
+#include "symbolic/entry/expectations.h"
+#include "symbolic/executables/fx_graph.h"
+#include "symbolic/executables/fx_sizes.h"
+#include "symbolic/executables/fx_writes.h"
+#include "symbolic/executables/random_state.h"
+#include "symbolic/reconstruct/close.h"
+
+namespace framefuse {
+
+struct FxFacts {
+  struct Result {
+    c10::ScalarType dtype = c10::ScalarType::Float;
+    c10::Device device{c10::DeviceType::CPU};
+    std::vector<ir::Dim> sizes;
+  };
+  // A result whose history a backward pass in the graph has used up.
+  struct Spent {
+    std::size_t result = 0;
+    std::vector<std::size_t> behind;  // the callable's inputs that it leads to
+    std::string underivable;          // ir::Output's
+  };
+  std::vector<Result> results;
+  std::shared_ptr<const FxSizes> sizes;
+  std::vector<FxWrite> writes;
+  DrawnFrom random;
+  std::vector<ExpectedOutput> expected;
+  std::vector<Spent> spent;
+  bool without_grad = false;  // it has its backward pass itself
+};
+
+FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture);
+
+// What `made` is, where it is no result of that kind.
+std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted, absl::Span<const std::int64_t> sizes);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_EXECUTABLES_FX_FACTS_H_
