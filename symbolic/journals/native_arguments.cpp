@@ -306,7 +306,7 @@ void PinNumbersIn(ReadJournal& reads, BorrowedRef object, int depth = 0) {
     for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value) != 0;) PinNumbersIn(reads, value, depth + 1);
     return;
   }
-  if (!PyList_Check(o) && !PyTuple_Check(o)) return;
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return;  // of others each is prepared
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
     PinNumbersIn(reads, PySequence_Fast_GET_ITEM(o, i), depth + 1);
   }
@@ -324,6 +324,11 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
   } else if (PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
       if (!PrepareNative(BorrowedRef(PyList_GET_ITEM(o, i)), allow_instances)) return false;
+    }
+  } else if (PyObject_TypeCheck(o, DequeType())) {
+    for (Py_ssize_t i = 0; i < PySequence_Size(o); ++i) {
+      const Ref item = Ref::Steal(PySequence_GetItem(o, i));
+      if (!item || !PrepareNative(item, allow_instances)) return false;
     }
   } else if (PySlice_Check(o)) {
     auto* s = reinterpret_cast<PySliceObject*>(o);
