@@ -316,14 +316,10 @@ void PinNumbersIn(ReadJournal& reads, BorrowedRef object, int depth = 0) {
 bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {
   PyObject* o = object;
   if (for_torch_ && !IsSizedForTorch(o)) PinNumbersIn(reads_, object);
-  if (PyTuple_Check(o)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
-      const BorrowedRef item(PyTuple_GET_ITEM(o, i));  // null: zip_longest() gave up an iterator that has ended
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      const BorrowedRef item(PySequence_Fast_GET_ITEM(o, i));  // null: zip_longest() gave up an iterator that has ended
       if (item && !PrepareNative(item, allow_instances)) return false;
-    }
-  } else if (PyList_Check(o)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
-      if (!PrepareNative(BorrowedRef(PyList_GET_ITEM(o, i)), allow_instances)) return false;
     }
   } else if (PyObject_TypeCheck(o, DequeType())) {
     for (Py_ssize_t i = 0; i < PySequence_Size(o); ++i) {
