@@ -46,7 +46,7 @@ TEST_F(ObjectTableTest, KindsOfObjects) {
       {"type('M', (dict,), {})()", TrackedKind::kDict},
       {"type('O', (collections.OrderedDict,), {})()", TrackedKind::kDict},
       {"type('E', (list,), {'__del__': len})()", TrackedKind::kOpaque},  // the end of its shadow would run code
-      {"type('S', (set,), {})()", TrackedKind::kOpaque},                 // C state of its own
+      {"type('S', (set,), {})()", TrackedKind::kSet},
       {"type('T', (tuple,), {})()", TrackedKind::kOpaque},
       {"iter([])", TrackedKind::kOpaque},
       {"range(3)", TrackedKind::kOpaque},

@@ -244,7 +244,7 @@ void ChooseTile(const LaunchShape& shape, CudaForm* form) {
   const std::int64_t rows = shape.extents.back(), columns = shape.inner;
   if (rows == 0 || columns == 0) return;
   if (rows <= kFew) {
-    form->tile_rows = static_cast<int>(rows), form->tile_columns = beside(columns);
+    form->tile_rows = kFew, form->tile_columns = beside(columns);  // whole vectors go down, though some find nothing
   } else if (columns <= kFew) {
     form->tile_columns = static_cast<int>(columns), form->tile_rows = beside(rows);
   }
