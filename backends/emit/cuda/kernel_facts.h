@@ -42,8 +42,6 @@ class KernelFacts {
     return IsTile(b) && kernel_ir::ElementSize(buffer(b).dtype) == 2 && f_.vector == 8 && f_.tile_rows == kTile &&
            f_.tile_columns == kTile;
   }
-  // Neighbours down a column that are turned together.
-  int TurnedTogether() const { return f_.tile_rows % f_.vector == 0 ? f_.vector : 1; }
   // A part for each of the block's threads, the last one perhaps for some.
   int PartsOf(int all) const { return (all + f_.threads - 1) / f_.threads; }
   // Whether scratch rows are registers; else each loop computes again what they would hold.

@@ -428,27 +428,24 @@ class Printer : private BodyPrinter {
     Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = ", Over("j", across),
                 ", tc = ", Rest("j", across), " * ", f_.vector, ";"));
     Line("const i64 row = top + tr, i = left + tc;");
-    Open(StrCat("if (row < rows && i < inner && tr < ", f_.tile_rows, ")"));
+    const bool all = f_.tile_rows * across % f_.threads == 0;
+    Open(StrCat("if (row < rows && i < inner", all ? "" : StrCat(" && tr < ", f_.tile_rows), ")"));
     LastRow("row", last);
     CountLanes("inner");
   }
 
   void TurnTile(int b) {
     if (IsPaired(b)) return TurnPairs(b);
-    const int together = TurnedTogether(), down = f_.tile_rows / together;
+    const int down = f_.tile_rows / f_.vector;
     const int pitch = f_.tile_columns + (ElementSize(buffer(b).dtype) <= 2 ? 2 : 1);
     Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", f_.tile_rows, "][", pitch, "];"));
     if (PartsOf(f_.tile_columns * down) <= 4) Line("#pragma unroll");
     Open(StrCat("for (int j = threadIdx.x; j < ", f_.tile_columns * down, "; j += ", f_.threads, ")"));
-    Line(StrCat("const int tc = ", Over("j", down), ", tr = ", Rest("j", down), " * ", together, ";"));
+    Line(StrCat("const int tc = ", Over("j", down), ", tr = ", Rest("j", down), " * ", f_.vector, ";"));
     Open("if (left + tc < inner && top + tr < rows)");
-    if (together == f_.vector) {
-      LoadDown(b, "x", "tc");
-      Line("#pragma unroll");
-      Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));
-    } else {
-      Line(StrCat("t", b, "[tr][tc] = q", b, "[(top + tr) + (left + tc) * ", S(at_.InnerStride(b)), "];"));
-    }
+    LoadDown(b, "x", "tc");
+    Line("#pragma unroll");
+    Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));
     Close();
     Close();
   }

@@ -229,7 +229,7 @@ class Printer : private KernelFacts {
   void TurnTile(int b);
   void TurnColumn(int b, const Operand& j);
   void TurnPairs(int b, const Operand& j);
-  Operand Down(int b, const Operand& from, const Operand& i);
+  void CountDown(const Operand& from);
   void LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to);
   void LoadPairs();
   Operand TileElement(int b, int k);

@@ -140,33 +140,25 @@ int Printer::TilePitch(int b) const {
 void Printer::TurnTile(int b) {
   t_.Shared(TileName(b), f_.tile_rows * TilePitch(b));
   if (IsPaired(b)) return Parts(kTile * kTile / 16, [&](const Operand& j, int) { TurnPairs(b, j); });
-  const int points = f_.tile_rows * f_.tile_columns;
-  Parts(points / TurnedTogether(), [&](const Operand& j, int) { TurnColumn(b, j); });
+  Parts(f_.tile_rows * f_.tile_columns / f_.vector, [&](const Operand& j, int) { TurnColumn(b, j); });
 }
 
-// A vector; or a point, where no vector divides the columns: neighbours go down one as long as it lasts.
 void Printer::TurnColumn(int b, const Operand& j) {
-  const int together = TurnedTogether();
-  const DType dtype = buffer(b).dtype;
-  auto [column, row] = Split(&t_, j, f_.tile_rows / together);
-  if (together > 1) row = M(Class::k32, "shl.b32", {row, Shift(together)});
+  const int size = ElementSize(buffer(b).dtype);
+  auto [column, row] = Split(&t_, j, f_.tile_rows / f_.vector);
+  if (f_.vector > 1) row = M(Class::k32, "shl.b32", {row, Shift(f_.vector)});
   const Operand i = Index("add", {left_, WideIndex(column)});
   const Operand from = Index("add", {top_, WideIndex(row)});
   const std::string end = Inside(from, i);
-  std::vector<Operand> words = NewWords(dtype);
-  if (together == f_.vector) {
-    if (!f_.full) CountLanesTo(rows_, from);
-    LoadDown(b, from, i, words);
-  } else {
-    words = {
-        M(RawClass(BitsOf(dtype)), StrCat("ld.global", MemorySuffix(BitsOf(dtype))), {Memory(Down(b, from, i), 0)})};
-  }
+  CountDown(from);
+  const std::vector<Operand> words = NewWords(buffer(b).dtype);
+  LoadDown(b, from, i, words);
   Operand to = M(Class::k32, "mov.u32", {TileName(b)});
   to = M(Class::k32, "mad.lo.u32", {row, Immediate(TilePitch(b)), to});
-  to = M(Class::k32, "mad.lo.u32", {column, Immediate(ElementSize(dtype)), to});
-  for (int k = 0; k < together; ++k) {
-    const Operand x = together == f_.vector ? RawOfWords(dtype, words, k) : words.front();
-    t_.Do(StrCat("st.shared", MemorySuffix(BitsOf(dtype))), {Memory(to, std::int64_t{k} * TilePitch(b)), x});
+  to = M(Class::k32, "mad.lo.u32", {column, Immediate(size), to});
+  for (int k = 0; k < f_.vector; ++k) {
+    t_.Do(StrCat("st.shared", MemorySuffix(BitsOf(buffer(b).dtype))),
+          {Memory(to, std::int64_t{k} * TilePitch(b)), RawOfWords(buffer(b).dtype, words, k)});
   }
   t_.Place(end);
 }
@@ -177,7 +169,7 @@ void Printer::TurnPairs(int b, const Operand& j) {
   const Operand i = Index("add", {left_, WideIndex(M(Class::k32, "shl.b32", {pair, "1"}))});
   const Operand from = Index("add", {top_, WideIndex(row)});
   const std::string end = Inside(from, i);
-  if (!f_.full) CountLanesTo(rows_, from);
+  CountDown(from);
   const std::vector<Operand> x = NewWords(buffer(b).dtype), y = NewWords(buffer(b).dtype);
   LoadDown(b, from, i, x);
   const Operand next = Index("add", {i, "1"});
@@ -200,15 +192,16 @@ void Printer::TurnPairs(int b, const Operand& j) {
   t_.Place(end);
 }
 
-Operand Printer::Down(int b, const Operand& from, const Operand& i) {
-  const Operand offset = M(Class::k64, "mad.lo.s64", {Wide(i), Size(at_.InnerStride(b)), Wide(from)});
-  return Past(batch_[static_cast<std::size_t>(b)], b, offset);
+// How much of a vector down a column is there.
+void Printer::CountDown(const Operand& from) {
+  if (!f_.full) CountLanesTo(rows_, from);
 }
 
 // A vector down a column.
 void Printer::LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to) {
   const DType dtype = buffer(b).dtype;
-  const Operand base = Down(b, from, i);
+  const Operand offset = M(Class::k64, "mad.lo.s64", {Wide(i), Size(at_.InnerStride(b)), Wide(from)});
+  const Operand base = Past(batch_[static_cast<std::size_t>(b)], b, offset);
   f_.full ? MoveWords(dtype, base, 0, to, "ld.global") : LoadPart(dtype, base, 0, to);
 }
 
