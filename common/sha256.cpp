@@ -66,7 +66,7 @@ __attribute__((target("sha,sse4.1"))) void BlockByInstructions(std::uint32_t* st
 
 void Sha256::Block(const unsigned char* bytes) {
 #if defined(__x86_64__)
-  if (HasInstructions()) return BlockByInstructions(state_.data(), bytes);
+  if (by_instructions_ && HasInstructions()) return BlockByInstructions(state_.data(), bytes);
 #endif
   std::array<std::uint32_t, 64> w;
   for (std::size_t i = 0; i < 16; ++i) w[i] = BigEndian(bytes + 4 * i);

@@ -14,6 +14,8 @@ class Sha256 {
  public:
   static constexpr std::size_t kBytes = 32;
 
+  // By the processor's instructions, where it has them and they are wanted.
+  explicit Sha256(bool by_instructions = true) : by_instructions_(by_instructions) {}
   Sha256& Add(std::string_view bytes);
   // With its length before it: two pieces never hash as two others do that are the same when put together.
   Sha256& AddPiece(std::string_view piece);
@@ -26,6 +28,7 @@ class Sha256 {
                                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<unsigned char, 64> rest_{};  // the first total_ % 64 bytes of a block
   std::uint64_t total_ = 0;
+  bool by_instructions_;
 };
 
 std::string HexOf(std::string_view bytes);

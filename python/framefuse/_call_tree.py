@@ -32,6 +32,13 @@ def tree_of(value: Any, path: str, tensors: "Callable[[torch.Tensor, str], int]"
     raise TypeError(f"{path} is a {type(value).__name__}; packages know tensors, None, bool, int, float and str, in tuples, lists and dicts")
 
 
+def with_dicts(value: Any) -> Any:
+    """The value with a dict in the place of each object of a class derived from that, as transformers' ModelOutput."""
+    if isinstance(value, dict):
+        return {key: with_dicts(item) for key, item in value.items()}
+    return type(value)(map(with_dicts, value)) if type(value) in (tuple, list) else value
+
+
 def has_tensor(tree: Tree) -> bool:
     """Whether there is one in it."""
     [(kind, inside)] = tree.items()

@@ -268,7 +268,7 @@ def _make(f, call, result, found):
         return results.index(outputs[id(tensor)])
 
     try:
-        tree = _call_tree.tree_of(result, "the result", number)
+        tree = _call_tree.tree_of(_call_tree.with_dicts(result), "the result", number)
     except TypeError as error:
         raise Unsupported(str(error)) from None
     symbols = [f"{name} {call.place(tensor)} {dim}" for name, tensor, dim in found["symbols"] if tensor is not None]

@@ -7,6 +7,7 @@
 #include "backends/graph/collectives.h"
 #include "backends/graph/graph.h"
 #include "backends/graph/input_writes.h"
+#include "guards/fact.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/reconstruct/close.h"
 
@@ -98,19 +99,23 @@ class Taker {
     return Ref();
   }
 
+  // Of the program's lines. What has none is about sizes, texts or arrays of numbers, which are as in this call.
+  void RefuseValues(const FactLocation& where) {
+    const char* file = where.file ? PyUnicode_AsUTF8(where.file) : nullptr;
+    if (file == nullptr) return;
+    Refuse(absl::StrCat("the values of tensors decide what it does (", file, ":", where.line, ")"));
+  }
+
   void TakeGuards() {
     out_.guards = entry_.guards->PythonText("guards");
-    std::size_t values = 0;
     for (const Guard& guard : capture_.reads().guards().guards()) {
-      if (guard.kind == GuardKind::kValueOfTensors) ++values;
+      if (guard.kind == GuardKind::kValueOfTensors) RefuseValues(LocationOf(guard.where));
       const bool of_two = guard.kind == GuardKind::kSameAs || guard.kind == GuardKind::kDistinctFrom;
       if (!of_two && guard.kind != GuardKind::kIdentity) continue;
       Ref one = TensorAt(guard.source);
       Ref other = of_two ? TensorAt(static_cast<SourceId>(guard.aux)) : Ref();
       if (one || other) out_.compared.emplace_back(std::move(one), std::move(other));
     }
-    // One of them is about sizes (Symbols::Close).
-    if (values > (capture_.symbols().any_backed() ? 1U : 0U)) Refuse("the values of tensors decide what it does");
   }
 
   void TakeSymbols() {

@@ -6,7 +6,11 @@
 namespace framefuse {
 namespace {
 
-std::string HashOf(std::string_view text) { return HexOf(Sha256().Add(text).Finish()); }
+std::string HashOf(std::string_view text) {
+  const std::string hash = HexOf(Sha256().Add(text).Finish());
+  EXPECT_EQ(HexOf(Sha256(/*by_instructions=*/false).Add(text).Finish()), hash);
+  return hash;
+}
 
 TEST(Sha256Test, IsTheStandards) {
   EXPECT_EQ(HashOf(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
