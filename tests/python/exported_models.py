@@ -1,5 +1,6 @@
 """Models that the tests of export package, each with arguments of its export and of calls: (model, dynamic, arguments)."""
 
+import framefuse
 import torch
 from torch import nn
 
@@ -92,3 +93,9 @@ def models():
     for model, *_ in made.values():
         model.eval()
     return made
+
+
+def saved(exported, tmp_path):
+    path = tmp_path / "model.ffpkg"
+    exported.package(path)
+    return framefuse.load(path)

@@ -1,6 +1,5 @@
 """framefuse.export, package and load: equal to eager, the same in another process, clear errors for what does not fit."""
 
-import collections
 import concurrent.futures
 import functools
 import gc
@@ -15,6 +14,7 @@ import exported_models
 import framefuse
 import pytest
 import torch
+from exported_models import saved
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree
@@ -37,12 +37,6 @@ def close(one, other):
     return len(tensors(one)) == len(tensors(other)) and all(
         a.dtype == b.dtype and torch.allclose(a, b, atol=1e-5) for a, b in zip(tensors(one), tensors(other), strict=True)
     )
-
-
-def saved(exported, tmp_path):
-    path = tmp_path / "model.ffpkg"
-    exported.package(path)
-    return framefuse.load(path)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -321,28 +315,6 @@ def test_what_values_must_meet_is_checked(tmp_path):
         loaded(torch.tensor([-1.0, 2.0, 3.0, 4.0]))
     with pytest.raises(ValueError, match="the package serves values with .* only"):
         loaded(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
-
-
-def test_a_branch_on_values_is_refused_with_its_line():
-    def f(x):
-        return x + 1 if x.all() else x - 1
-
-    with pytest.raises(framefuse.Unsupported, match=rf"the values of tensors decide what it does \({__file__}:\d+\)"):
-        framefuse.export(f)(torch.ones(2))
-
-
-def test_a_result_of_a_class_of_dicts_is_a_dict(tmp_path):
-    class Output(collections.OrderedDict):
-        pass
-
-    def f(x):
-        return Output(logits=x * 2, hidden=(x + 1, Output(last=x - 1)))
-
-    loaded = saved(framefuse.export(f)(torch.ones(2)), tmp_path)
-    x = torch.tensor([1.0, 3.0])
-    result = loaded(x)
-    assert type(result) is dict and list(result) == ["logits", "hidden"] and type(result["hidden"][1]) is dict
-    assert torch.equal(result["logits"], x * 2) and torch.equal(result["hidden"][1]["last"], x - 1)
 
 
 def test_branches_of_cond_are_both_in_it(tmp_path):
