@@ -1,10 +1,11 @@
 """What a packaged model costs: its start and its calls, in Python and in the C++ program without Python, on the CPU.
 
-    python benchmarks/exported.py --out rows.json [--models mlp gpt] [--rounds 200]
+    python benchmarks/exported.py --out rows.json [--models mlp gpt] [--rounds 200] [--check]
 
-A row is one model of the tests (tests/python/exported_models.py). `bytes`: of the package. `load_ms`: from the file to a callable, kernels
-made. `call_us`: the median of calls, one thread: `eager`, `compiled` and `loaded` in Python under no_grad, `runner` through
-framefuse_run.h (examples/run_package). `start_ms` and `cpu_ms`: the runner's whole process with one call, and the processor time of it. A row is
+A row is one model of the tests (tests/python/exported_models.py). `package_s`: from the model to the file, and `peer`'s: torch.export and
+AOTInductor, for the sizes of the call alone. `bytes`: of the package. `load_ms`: from the file to a callable, kernels made. `call_us`: the
+median of interleaved calls, one thread: `eager`, `compiled`, `loaded` and `peer` in Python under no_grad, `runner` through framefuse_run.h
+(examples/run_package). Without a row's `peer` torch.export or AOTInductor refused the model. `start_ms` and `cpu_ms`: the runner's whole process with one call, and the processor time of it. A row is
 `ok` if the runner's results are those of Python bit by bit.
 """
 
@@ -35,16 +36,34 @@ def built_program(folder):
     return folder / "run_package"
 
 
-def median_us(call, arguments, rounds):
+def medians_us(rivals, arguments, rounds):
     import torch
 
-    samples = []
+    samples = {name: [] for name in rivals}
     with torch.no_grad():
         for _ in range(rounds):
+            for name, call in rivals.items():
+                start = time.perf_counter()
+                call(*arguments)
+                samples[name].append((time.perf_counter() - start) * 1e6)
+    return {name: round(statistics.median(of_one[len(of_one) // 4 :]), 1) for name, of_one in samples.items()}
+
+
+def peer_of(model, arguments, folder):
+    """AOTInductor's callable, and the seconds that its package and its load took; None if it refuses the model."""
+    import torch
+
+    try:
+        with torch.no_grad():
             start = time.perf_counter()
-            call(*arguments)
-            samples.append((time.perf_counter() - start) * 1e6)
-    return round(statistics.median(samples[len(samples) // 4 :]), 1)
+            program = torch.export.export(model, arguments)
+            path = torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "peer.pt2"))
+            packaged = time.perf_counter()
+            loaded = torch._inductor.aoti_load_package(path)
+            return loaded, packaged - start, time.perf_counter() - packaged
+    except Exception as error:
+        print(f"torch: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
+        return None
 
 
 def bytes_of(tensor):
@@ -72,7 +91,7 @@ def run_program(program, package, arguments, folder, rounds):
     return wall * 1e3, cpu * 1e3, float(lines[0].split()[2]), calls
 
 
-def row_of(name, made, program, folder, rounds):
+def row_of(name, made, program, folder, rounds, with_peer):
     import torch
     from torch.utils import _pytree
 
@@ -80,7 +99,9 @@ def row_of(name, made, program, folder, rounds):
 
     model, dynamic, example, calls = made
     path = folder / "model.ffpkg"
+    start = time.perf_counter()
     framefuse.export(model, dynamic=dynamic)(*example).package(path)
+    package_s = {"framefuse": round(time.perf_counter() - start, 3)}
     start = time.perf_counter()
     loaded = framefuse.load(path)
     load_ms = (time.perf_counter() - start) * 1e3
@@ -89,13 +110,18 @@ def row_of(name, made, program, folder, rounds):
     _, _, runner_load, runner_calls = run_program(program, path, arguments, folder, rounds)
     results = [t for t in _pytree.tree_leaves(loaded(*arguments)) if isinstance(t, torch.Tensor)]
     same = all((folder / f"result{i}").read_bytes() == bytes_of(t) for i, t in enumerate(results))
-    compiled = framefuse.compile(model, dynamic=False)
-    call_us = {kind: median_us(call, arguments, rounds) for kind, call in (("eager", model), ("compiled", compiled), ("loaded", loaded))}
+    rivals = {"eager": model, "compiled": framefuse.compile(model, dynamic=False), "loaded": loaded}
+    peer_load = {}
+    if with_peer and (peer := peer_of(model, arguments, folder)) is not None:
+        rivals["peer"], seconds, load = peer
+        package_s["peer"], peer_load = round(seconds, 3), {"peer": round(load * 1e3, 2)}
+    call_us = medians_us(rivals, arguments, rounds)
     call_us["runner"] = round(statistics.median(runner_calls[len(runner_calls) // 4 :]), 1)
     return {
         "model": name,
         "bytes": path.stat().st_size,
-        "load_ms": {"python": round(load_ms, 2), "runner": round(runner_load, 2)},
+        "package_s": package_s,
+        "load_ms": {"python": round(load_ms, 2), "runner": round(runner_load, 2), **peer_load},
         "start_ms": round(wall, 1),
         "cpu_ms": round(cpu, 1),
         "call_us": call_us,
@@ -109,6 +135,7 @@ def main():
     parser.add_argument("--machine", help="what to call this machine in that file, and what else ran on it")
     parser.add_argument("--models", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--rounds", type=int, default=200, help="calls of each way that are timed")
+    parser.add_argument("--check", action="store_true", help="does it run: without torch, whose packages take seconds; write nothing")
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     import exported_models
@@ -121,9 +148,9 @@ def main():
         program = built_program(folder / "program")
         models = exported_models.models()
         for model in arguments.models:
-            rows.append(row_of(model, models[model], program, folder, arguments.rounds))
+            rows.append(row_of(model, models[model], program, folder, arguments.rounds, not arguments.check))
             print(json.dumps(rows[-1]), flush=True)
-    if arguments.out:
+    if arguments.out and not arguments.check:
         document = {"machine": arguments.machine or platform.node(), "torch": torch.__version__, "rows": rows}
         arguments.out.write_text(json.dumps(document, indent=1) + "\n")
     return 0 if all(row["ok"] for row in rows) else 1

@@ -41,7 +41,7 @@ def test_call_cost_runs():
 def test_exported_runs():
     if not (pathlib.Path(_C.__file__).parents[2] / "runner" / "libframefuse_run.so").exists():
         pytest.skip("framefuse is not imported from a build folder with the runner")
-    (row,) = map(json.loads, run(ROOT / "benchmarks" / "exported.py", "--models", "mlp", "--rounds", "4").splitlines())
+    (row,) = map(json.loads, run(ROOT / "benchmarks" / "exported.py", "--models", "mlp", "--rounds", "4", "--check").splitlines())
     assert row["ok"] and set(row["call_us"]) == {"eager", "compiled", "loaded", "runner"}
 
 
