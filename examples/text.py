@@ -1,11 +1,11 @@
 """Trains a small GPT on real English text, character by character, in plain Python and compiled; then writes text with it.
 
-The text is Python's own help on its language (`pydoc_data.topics`, some 700,000 characters), which every Python has. A
+The text is Python's own help on its language (`pydoc_data.topics`, some 400,000 characters), which every Python has. A
 training step is one compiled function: forward, loss, backward and optimizer in one graph. In generation the text grows by
 a character a call; framefuse captures it for one length, then once for all lengths. Exits with an error if the losses or
 the two texts differ by more than rounding.
 
-    python examples/text.py [--device cuda] [--steps 150] [--characters 200] [--plot losses.png]
+    python examples/text.py [--device cuda] [--steps 200] [--characters 200] [--plot losses.png]
 """
 
 import argparse
@@ -62,7 +62,7 @@ class GPT(nn.Module):
 
 def training_text(device):
     """The text as numbers of shape (characters,), int64, and the alphabet."""
-    text = "\n".join(pydoc_data.topics.topics.values())
+    text = " ".join(" ".join(pydoc_data.topics.topics.values()).split())
     alphabet = sorted(set(text))
     numbers = {character: number for number, character in enumerate(alphabet)}
     return torch.tensor([numbers[character] for character in text], device=device), alphabet
@@ -95,11 +95,12 @@ def train(compile_it, text, alphabet, arguments):
 
 @torch.no_grad()
 def write(model, alphabet, arguments):
-    """The likeliest next character, again and again; the last LENGTH of them are read each time."""
+    """Draws the next character, again and again; the last LENGTH of them are read each time."""
+    draws = torch.Generator(arguments.device).manual_seed(0)
     tokens = torch.zeros(1, 1, dtype=torch.int64, device=arguments.device)
     for _ in range(arguments.characters):
-        last = model(tokens[:, -LENGTH:])[:, -1].argmax(-1, keepdim=True)
-        tokens = torch.cat([tokens, last], dim=1)
+        likely = (model(tokens[:, -LENGTH:])[:, -1] / 0.7).softmax(-1)
+        tokens = torch.cat([tokens, torch.multinomial(likely, 1, generator=draws)], dim=1)
     return "".join(alphabet[number] for number in tokens[0, 1:].tolist())
 
 
@@ -121,7 +122,7 @@ def plot(losses, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--characters", type=int, default=200)
     parser.add_argument("--plot", help="a PNG file for the losses (needs matplotlib)")
     arguments = parser.parse_args()

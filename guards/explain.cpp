@@ -224,21 +224,21 @@ std::vector<GuardProgram::OtherSizes> Explainer::FindOtherSizes() {
       const Fact& fact = image_.facts[next];
       if (fact.source != source) continue;
       if (IsOtherNumber(fact, values_[i])) {
-        found.push_back({Name(source), {}});
-        if (read.integer_key) found.push_back({TextOfItems(Name(read.base)), {}});
+        found.push_back({Name(source), {}, {}});
+        if (read.integer_key) found.push_back({TextOfItems(Name(read.base)), {}, {}});
       }
       for (const Py_ssize_t item : OtherItems(fact, values_[i])) {
-        found.push_back({absl::StrCat(Name(source), "[", item, "]"), {}});
+        found.push_back({absl::StrCat(Name(source), "[", item, "]"), {}, {}});
       }
       if (fact.kind == GuardKind::kLength && IsOtherLength(fact, values_[i])) {
-        found.push_back({TextOfLength(Name(source)), {}});
+        found.push_back({TextOfLength(Name(source)), {}, {}});
       }
       if (fact.kind != GuardKind::kTensor) continue;
       const TensorSpec& spec = image_.specs[static_cast<std::size_t>(fact.number)];
-      if (std::vector<int> dims = DifferingSizes(spec, values_[i]); !dims.empty()) {
-        if (read.integer_key) found.push_back({TextOfItems(Name(read.base)), dims});
-        found.push_back({Name(source), std::move(dims)});
-      }
+      std::vector<int> sizes = DifferingSizes(spec, values_[i]), strides = DifferingStrides(spec, values_[i]);
+      if (sizes.empty() && strides.empty()) continue;
+      if (read.integer_key) found.push_back({TextOfItems(Name(read.base)), sizes, strides});
+      found.push_back({Name(source), std::move(sizes), std::move(strides)});
     }
   }
   return found;

@@ -147,10 +147,11 @@ class GuardProgram {
   virtual std::string Explain(const FrameView& frame) const = 0;      // empty: all hold
   virtual std::string PythonText(const std::string& name) const = 0;  // one readable function
   virtual std::size_t guard_count() const = 0;
-  // Tensors of which other sizes are there now than those compared, and integers, by the text of their source.
+  // Tensors of which other sizes are there now than those compared, or other strides than when they were recorded, and
+  // integers, by the text of their source.
   struct OtherSizes {
     std::string source;
-    std::vector<int> dims;  // empty: it is an integer
+    std::vector<int> dims, strides;  // both empty: it is an integer
   };
   virtual std::vector<OtherSizes> FindOtherSizes(const FrameView& frame) const = 0;
 };

@@ -322,13 +322,29 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
   return CheckTensor(spec, object) ? "" : "metadata mismatch";
 }
 
+namespace {
+// Of a tensor with as many dimensions; null: it is none.
+const c10::TensorImpl* Comparable(const TensorSpec& spec, BorrowedRef object) {
+  if (!object || object.type() != spec.type || !spec.plain) return nullptr;
+  const c10::TensorImpl* impl = Impl(object.get());
+  return impl != nullptr && HasDefaultPolicy(*impl) && impl->sizes().size() == spec.Sizes().size() ? impl : nullptr;
+}
+}  // namespace
+
 std::vector<int> DifferingSizes(const TensorSpec& spec, BorrowedRef object) {
   std::vector<int> dims;
-  if (!object || object.type() != spec.type || !spec.plain) return dims;
-  const c10::TensorImpl* impl = Impl(object.get());
-  if (impl == nullptr || !HasDefaultPolicy(*impl) || impl->sizes().size() != spec.Sizes().size()) return dims;
-  for (std::size_t d = 0; d < spec.Sizes().size(); ++d) {
+  const c10::TensorImpl* impl = Comparable(spec, object);
+  for (std::size_t d = 0; impl != nullptr && d < spec.Sizes().size(); ++d) {
     if (!IsFree(spec.free_sizes, d) && impl->sizes()[d] != spec.Sizes()[d]) dims.push_back(static_cast<int>(d));
+  }
+  return dims;
+}
+
+std::vector<int> DifferingStrides(const TensorSpec& spec, BorrowedRef object) {
+  std::vector<int> dims;
+  const c10::TensorImpl* impl = Comparable(spec, object);
+  for (std::size_t d = 0; impl != nullptr && d < spec.Strides().size(); ++d) {
+    if (impl->strides()[d] != spec.Strides()[d]) dims.push_back(static_cast<int>(d));
   }
   return dims;
 }

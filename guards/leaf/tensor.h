@@ -78,6 +78,8 @@ bool CheckTensors(absl::Span<const TensorCheck> checks, PyObject* const* objects
 std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object);
 // Compared dimensions in which a tensor of as many has another size.
 std::vector<int> DifferingSizes(const TensorSpec& spec, BorrowedRef object);
+// Dimensions in which it has another stride than the recorded tensor, compared or not.
+std::vector<int> DifferingStrides(const TensorSpec& spec, BorrowedRef object);
 // "f32[10, 3] strides [3, 1] cpu requires_grad" …; a * stands for what is not compared
 std::string DescribeTensor(const TensorSpec& spec);
 

@@ -127,6 +127,7 @@ class Taker {
         Refuse("a number that is no size is symbolic");
         continue;
       }
+      if (places[i].of_stride) Refuse("a stride of an argument follows from no size: export with a contiguous one");
       const bool unbacked = places[i].input_index == tracing::kIsUnbackedSymbol;
       const auto index = static_cast<std::size_t>(places[i].input_index);
       Ref tensor = unbacked ? Ref() : Ref::Create(capture_.objects().tensor_inputs()[index].real.get());

@@ -180,8 +180,10 @@ void EntryMaker::NoteOtherSizes(const Entries& known, const FrameView& view) con
   if (settings_.sizes->mode() == DynamicMode::kNever) return;
   for (const std::shared_ptr<Entry>& e : known) {
     for (const GuardProgram::OtherSizes& other : static_cast<const CompiledEntry&>(*e).guards->FindOtherSizes(view)) {
-      if (other.dims.empty() && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);
+      const bool is_number = other.dims.empty() && other.strides.empty();
+      if (is_number && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);
       for (const int dim : other.dims) settings_.sizes->Note(view.code, other.source, dim);
+      for (const int dim : other.strides) settings_.sizes->NoteStride(view.code, other.source, dim);
     }
     if (config().specialize_int) continue;
     for (const std::string& source : static_cast<const CompiledEntry&>(*e).written_numbers) {

@@ -42,6 +42,11 @@ std::optional<std::int64_t> NumberOf(PyObject* object, int kind) {
 }
 
 bool IsItself(int dim) { return dim < 0 && dim != kIsUnbacked; }
+
+template <typename Symbol>
+std::int64_t OfTensor(PyObject* tensor, const Symbol& s) {
+  return s.of_stride ? StrideOf(tensor, s.dim) : SizeOf(tensor, s.dim);
+}
 }  // namespace
 
 std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
@@ -53,7 +58,7 @@ std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
       continue;
     }
     PyObject* object = objects[s.source];
-    values.push_back(IsItself(s.dim) ? NumberOf(object, s.dim).value_or(0) : SizeOf(object, s.dim));
+    values.push_back(IsItself(s.dim) ? NumberOf(object, s.dim).value_or(0) : OfTensor(object, s));
   }
   return values;
 }
@@ -71,7 +76,7 @@ std::optional<std::vector<std::int64_t>> SizeFacts::Values(absl::Span<PyObject* 
     if (s.dim == kIsUnbacked) {
       symbols.push_back(expressions_.symbols()[symbols.size()].hint);
     } else if (!IsItself(s.dim)) {
-      symbols.push_back(SizeOf(tensors[s.tensor], s.dim));
+      symbols.push_back(OfTensor(tensors[s.tensor], s));
     } else if (const std::optional<std::int64_t> number = NumberOf(tensors[s.tensor], s.dim)) {
       symbols.push_back(*number);
     } else {
@@ -99,9 +104,10 @@ ir::ExprTable SizeFacts::Named(absl::Span<const std::string> names) const {
   ir::ExprTable named = expressions_;
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     if (symbols_[i].dim == kIsUnbacked) continue;
-    const std::string& name = names[symbols_[i].tensor];
+    const Symbol& s = symbols_[i];
+    const std::string& name = names[s.tensor];
     named.symbol(static_cast<ir::SymbolIndex>(i)).name =
-        IsItself(symbols_[i].dim) ? name : absl::StrCat(name, ".size(", symbols_[i].dim, ")");
+        IsItself(s.dim) ? name : absl::StrCat(name, s.of_stride ? ".stride(" : ".size(", s.dim, ")");
   }
   return named;
 }

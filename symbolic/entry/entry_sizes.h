@@ -22,6 +22,7 @@ struct EntrySizes {
   struct Symbol {
     SourceId source = kNoSource;
     int dim = 0;  // kIsNumber, kIsFloat: a number itself; kIsUnbacked: the graph defines it, and `source` is none
+    bool of_stride = false;
   };
   ir::ExprTable expressions;
   std::vector<Symbol> symbols;
@@ -46,6 +47,7 @@ class SizeFacts final : public ValueFact {
   struct Symbol {
     std::size_t tensor = 0;  // by number of the guard's source
     int dim = 0;             // kIsNumber, kIsFloat: a number itself; kIsUnbacked: in no condition
+    bool of_stride = false;
   };
   struct Stride {
     std::size_t tensor = 0;

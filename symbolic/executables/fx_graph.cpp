@@ -283,11 +283,11 @@ absl::StatusOr<Ref> InputsAgain(const tracing::Tracer& original, const std::vect
   std::vector<Ref> made(candidates.size());
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     make_numbers();
-    std::uint32_t dims = 0;
+    tracing::SymbolicDims dims;
     for (; next < symbols.size() && symbols[next].input_index == static_cast<int>(i); ++next) {
-      dims |= std::uint32_t{1} << symbols[next].dim;
+      (symbols[next].of_stride ? dims.strides : dims.sizes) |= std::uint32_t{1} << symbols[next].dim;
     }
-    if (dims == 0 && !absl::c_linear_search(used, i)) continue;
+    if (!dims.any() && !absl::c_linear_search(used, i)) continue;
     FF_ASSIGN_OR_RETURN(made[i], tracer.MakeInput(candidates[i].real, tracing::InputRole::kBuffer, static_cast<int>(i),
                                                   absl::StrCat(i), dims));
   }

@@ -47,21 +47,26 @@ DimMask MarkedAs(BorrowedRef tensor, const char* name) {
 }
 }  // namespace
 
-DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const {
-  if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return 0;
+// A stride that follows from the sizes is symbolic with them (MakeSizesSymbolic).
+tracing::SymbolicDims Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const {
+  if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return {};
   const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
   const bool all = sizes_->mode() == DynamicMode::kAll;
-  if (all && (is_parameter || !IsBuffer(source))) return is_parameter ? 0 : ~pinned;
+  if (all && is_parameter) return {};
+  if (all && !IsBuffer(source)) return {~pinned, ~pinned};
   // Of a size that torch is to know nothing about, which has no such form here, it is known that it may change.
   const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") |
                          MarkedAs(tensor, "_dynamo_weak_dynamic_indices") |
                          MarkedAs(tensor, "_dynamo_unbacked_indices");
   // Another parameter there is another module, not a size that changed.
-  if (is_parameter) return marked & ~pinned;
+  if (is_parameter) return {marked & ~pinned, 0};
   const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
-  const std::string siblings = TextOfSiblings(source);
-  const DimMask of_siblings = siblings.empty() ? 0 : sizes_->Noted(code, siblings);
-  return (marked | of_siblings | sizes_->Noted(code, TextOf(source))) & ~pinned;
+  tracing::SymbolicDims dims{marked, 0};
+  for (const std::string& place : {TextOf(source), TextOfSiblings(source)}) {
+    dims.sizes |= sizes_->Noted(code, place);
+    dims.strides |= sizes_->NotedStrides(code, place);
+  }
+  return {dims.sizes & ~pinned, dims.strides & ~pinned};
 }
 
 // Of a sequence whose length changed: what a longer one has first is as the others are. Empty: it is no item of one.
@@ -193,7 +198,7 @@ Ref Symbols::LengthAt(BorrowedRef original, SourceId source, Py_ssize_t more) {
 void Symbols::FreeDimsOf(SourceId source, int input_index) {
   DimMask sizes = 0, strides = 0;
   for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
-    if (s.input_index == input_index) sizes |= DimMask{1} << s.dim;
+    if (s.input_index == input_index) (s.of_stride ? strides : sizes) |= DimMask{1} << s.dim;
   }
   for (const tracing::SizedStride& s : tracer_.sized_strides()) {
     if (s.input_index == input_index) strides |= DimMask{1} << s.dim;
@@ -269,8 +274,8 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
       continue;
     }
     const int dim = s.input_index >= 0 ? s.dim : kind_of(s, is_float(sizes->symbols.size()));
-    sizes->symbols.push_back({source_of(s), dim});
-    symbols.push_back({number(source_of(s)), dim});
+    sizes->symbols.push_back({source_of(s), dim, s.of_stride});
+    symbols.push_back({number(source_of(s)), dim, s.of_stride});
   }
   std::vector<SizeFacts::Stride> strides;
   for (const tracing::SizedStride& s : tracer_.sized_strides()) {

@@ -31,7 +31,7 @@ class Symbols final : public tracing::SizeListener {
 
   bool none() const { return tracer_.size_symbols().empty(); }
   bool any_backed() const;  // not only such as the graph defines
-  DimMask DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
+  tracing::SymbolicDims DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
   // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.
   void FreeDimsOf(SourceId source, int input_index);
   // The symbolic integer that stands for an int of the program's; null: it stays what it is.

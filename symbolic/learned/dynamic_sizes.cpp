@@ -19,4 +19,13 @@ DimMask DynamicSizes::Noted(const PyCodeObject* code, const std::string& source)
   return found == noted_.end() ? 0 : found->second;
 }
 
+void DynamicSizes::NoteStride(const PyCodeObject* code, const std::string& source, int dim) {
+  if (mode_ != DynamicMode::kNever && dim < kMostDims) noted_strides_[{code, source}] |= DimMask{1} << dim;
+}
+
+DimMask DynamicSizes::NotedStrides(const PyCodeObject* code, const std::string& source) const {
+  const auto found = noted_strides_.find({code, source});
+  return found == noted_strides_.end() ? 0 : found->second;
+}
+
 }  // namespace framefuse

@@ -1,4 +1,5 @@
-// DynamicSizes: which sizes of a compiled object's inputs, and which integers, its captures take for symbolic: all, or
+// DynamicSizes: which sizes and strides of a compiled object's inputs, and which integers, its captures take for
+// symbolic: all, or
 // those that a guard found changed. Invariant: a place that was noted stays noted, so that the next capture is at least
 // as general.
 #ifndef FRAMEFUSE_SYMBOLIC_LEARNED_DYNAMIC_SIZES_H_
@@ -30,6 +31,8 @@ class DynamicSizes {
   // `source`: the text of where the tensor comes from, in a frame of `code`.
   void Note(const PyCodeObject* code, const std::string& source, int dim);
   DimMask Noted(const PyCodeObject* code, const std::string& source) const;
+  void NoteStride(const PyCodeObject* code, const std::string& source, int dim);
+  DimMask NotedStrides(const PyCodeObject* code, const std::string& source) const;
   void NoteNumber(const PyCodeObject* code, const std::string& source);
   bool IsNotedNumber(const PyCodeObject* code, const std::string& source) const;
   bool any_numbers() const { return !numbers_.empty(); }
@@ -38,7 +41,7 @@ class DynamicSizes {
   DynamicMode mode_;
   // By the code's address, which is compared and never read.
   using Place = std::pair<const PyCodeObject*, std::string>;
-  absl::flat_hash_map<Place, DimMask> noted_;
+  absl::flat_hash_map<Place, DimMask> noted_, noted_strides_;
   absl::flat_hash_set<Place> numbers_;
 };
 

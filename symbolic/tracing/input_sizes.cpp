@@ -16,13 +16,13 @@
 namespace framefuse::tracing {
 
 // In the order of today's strides each is the one before times its size, as far as it is now.
-InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t symbolic, Dims* sizes, Dims* strides) {
+InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, SymbolicDims symbolic, Dims* sizes, Dims* strides) {
   InputSizes result;
   const std::size_t rank = std::min<std::size_t>(sizes->size(), 32);
   for (std::size_t d = 0; d < rank; ++d) {
-    if ((symbolic >> d & 1) == 0 || real.sizes()[d] < 2) continue;
+    if ((symbolic.sizes >> d & 1) == 0 || real.sizes()[d] < 2) continue;
     (*sizes)[d] = table.ToSymInt(table.NewSymbol(real.sizes()[d]));
-    result.symbols.push_back(static_cast<int>(d));
+    result.symbols.emplace_back(static_cast<int>(d), false);
   }
   std::vector<std::size_t> order(rank);
   for (std::size_t d = 0; d < rank; ++d) order[d] = rank - 1 - d;
@@ -31,9 +31,12 @@ InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t
   ir::Dim expected(1);
   for (const std::size_t d : order) {
     const std::int64_t stride = real.strides()[d];
-    if (expected.is_symbolic() && table.HintOf(expected) == stride) {
+    if (table.HintOf(expected) == stride) {
+      if (expected.is_symbolic()) result.strides.emplace_back(static_cast<int>(d), expected);
       (*strides)[d] = table.ToSymInt(expected);
-      result.strides.emplace_back(static_cast<int>(d), expected);
+    } else if ((symbolic.strides >> d & 1) != 0 && stride > 1) {
+      (*strides)[d] = table.ToSymInt(table.NewSymbol(stride));
+      result.symbols.emplace_back(static_cast<int>(d), true);
     }
     const ir::Dim own = table.ToDim((*strides)[d]);
     expected = stride == 0 ? expected : table.Algebra().Multiply(own, table.ToDim((*sizes)[d]));

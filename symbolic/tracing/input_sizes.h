@@ -1,5 +1,6 @@
 // input_sizes: symbolic sizes as they come into a recording: those of inputs, and numbers that operators take.
-// Invariant: strides that follow from symbolic sizes are said by expressions, any other by number.
+// Invariant: strides that follow from symbolic sizes are said by expressions, others by symbols of their own or by
+// number.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_
 
@@ -8,16 +9,17 @@
 #include <vector>
 
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/symbolic_dims.h"
 
 namespace framefuse::tracing {
 
 struct InputSizes {
-  std::vector<int> symbols;                      // dimensions, in the order of their symbols
+  std::vector<std::pair<int, bool>> symbols;     // dimensions in the order of their symbols; whether of the stride
   std::vector<std::pair<int, ir::Dim>> strides;  // by dimension
 };
 
-// `symbolic`: dimensions by bit. `sizes` and `strides` are the tensor's, and become those that its fake is to have.
-InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t symbolic, Dims* sizes, Dims* strides);
+// `sizes` and `strides` are the tensor's, and become those that its fake is to have.
+InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, SymbolicDims symbolic, Dims* sizes, Dims* strides);
 
 // What torch's parser of arguments made the number for, a SymInt or a SymFloat, to which its Python object refers;
 // nothing: it is the number itself.

@@ -64,7 +64,7 @@ struct Tracer::State final : ValueSource, CheckReader {
   std::unordered_map<std::int64_t, std::int32_t> origin_of_sequence;
 
   absl::StatusOr<int> AddInput(const at::Tensor& real, InputRole role, int input_index, std::string_view name,
-                               std::uint32_t symbolic = 0);
+                               SymbolicDims symbolic = {});
   // value_reads.cpp
   // Not on what data of floating point decide, where another way to go on is looked for first.
   std::optional<at::Tensor> RelyOnNoData(const at::Tensor& fake);

@@ -125,7 +125,7 @@ const at::Tensor& Unwrapped(const at::Tensor& t) {
 }  // namespace
 
 absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole role, int input_index,
-                                            std::string_view name, std::uint32_t symbolic) {
+                                            std::string_view name, SymbolicDims symbolic) {
   if (absl::Status s = CheckTraceable(real); !s.ok()) return s;
   const c10::StorageImpl* memory = real.storage().unsafeGetStorageImpl();
   SharedStorage& shared = storages[memory];
@@ -140,9 +140,9 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   ir::Value value = ir::DescribeTensor(real);
   value.storage = shared.id;
   Dims sizes = ToDims(real.sym_sizes()), strides = ToDims(real.sym_strides());
-  if (symbolic != 0) {
+  if (symbolic.any()) {
     const InputSizes own = MakeSizesSymbolic(recorder->sizes(), real, symbolic, &sizes, &strides);
-    for (const int d : own.symbols) symbols.push_back({input_index, d});
+    for (const auto& [d, of_stride] : own.symbols) symbols.push_back({input_index, d, of_stride});
     for (const auto& [d, stride] : own.strides) this->strides.push_back({input_index, d, stride});
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       value.sizes[d] = recorder->ToDim(sizes[d]);
@@ -175,7 +175,7 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
 }
 
 absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name,
-                                      std::uint32_t symbolic) {
+                                      SymbolicDims symbolic) {
   const at::Tensor* tensor = Unpack(real);
   if (tensor == nullptr) return absl::InvalidArgumentError("not a tensor");
   if (!THPVariable_CheckExact(real.get())) {

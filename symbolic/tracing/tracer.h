@@ -21,6 +21,7 @@
 #include "frame_eval/ref.h"
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/geometry_argument.h"
+#include "symbolic/tracing/symbolic_dims.h"
 
 namespace framefuse::ir {
 class Graph;
@@ -44,11 +45,13 @@ class OriginProvider {
   virtual ir::Origin Resolve(std::int32_t id) = 0;
 };
 
-// Where a symbolic size comes from: an input's size in a dimension, an integer of the program's, or the graph itself.
+// Where a symbolic size comes from: an input's size or stride in a dimension, an integer of the program's, or the graph
+// itself.
 inline constexpr int kIsNumberSymbol = -1, kIsUnbackedSymbol = -2;
 struct SizeSymbol {
   int input_index = kIsNumberSymbol;
   int dim = 0;  // of integers: their number
+  bool of_stride = false;
 };
 // An input's stride that follows from symbolic sizes.
 struct SizedStride {
@@ -143,9 +146,8 @@ class Tracer {
 
   // The fake for a tensor that existed before the frame; the same tensor gives the same fake. A fake of a tensor
   // whose metadata is not traced is refused: FailedPrecondition, the message is the break's explanation.
-  // `symbolic`: by bit, dimensions whose size may be another one later. Sizes of 0 and 1 stay what they are.
   absl::StatusOr<Ref> MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name = {},
-                                std::uint32_t symbolic = 0);
+                                SymbolicDims symbolic = {});
   // Lets `real` take part in operators and returns its fake. `copy`: fresh host data; the graph keeps the values as
   // they are now and makes a new tensor of them on each run. Else the tensor itself, which must never change.
   absl::StatusOr<Ref> RegisterConstant(BorrowedRef real, bool copy);

@@ -34,6 +34,22 @@ def test_digits():
     assert output.count("Graph Break Count: 0") == 2
 
 
+def test_text():
+    output = run(ROOT / "examples" / "text.py", "--steps", "20", "--characters", "80")
+    captures = int(output.split("with ")[1].split(" captures")[0])
+    assert captures <= 4
+
+
+def test_breaks(tmp_path):
+    output = run(ROOT / "examples" / "breaks.py", "--report", tmp_path / "breaks.html")
+    assert "mended: 1 graph, 0 breaks" in output and "examples/breaks.py" in (tmp_path / "breaks.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["custom_backend", "cuda_graphs"])
+def test_small_examples(name):
+    assert run(ROOT / "examples" / f"{name}.py")
+
+
 def test_call_cost_runs():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "call_cost.py", "--check", "sin", "Linear+ReLU module")
 
