@@ -72,6 +72,7 @@ class _GraphBuilder:
         self._inputs = inputs
         self._symbols = symbols
         self.numbers = _fx_sizes.NumberNodes(self.graph, symbols)
+        self._keeps_types = False  # of numbers of numpy, for the call at hand
         self._operands = {}  # number of a value that is a symbolic number as an operand → its tree
 
     def build(self):
@@ -123,10 +124,11 @@ class _GraphBuilder:
                     raise _Refused(begin, f"{target} has no name")
                 self._expanded.add(index)
                 return self._write_aten(end)
-        args = self._with_nodes(args)
+        self._keeps_types = host_tensor
+        args, kwargs = self._with_nodes(args), self._with_nodes(kwargs or {})
         if target in _INPLACE and not isinstance(args[0], fx.Node):  # `0 += t` is no statement
             target = _INPLACE[target]
-        node = self.graph.create_node(op, target, args, self._with_nodes(kwargs or {}))
+        node = self.graph.create_node(op, target, args, kwargs)
         self._place(node, begin if begin < end else -1)
         if host_tensor:
             self.host_tensors.add(node.name)
@@ -151,7 +153,7 @@ class _GraphBuilder:
             return slice(*(self._with_nodes(part) for part in (value.start, value.stop, value.step)))
         if self._symbols and type(value) in (int, float) and (tree := self._recording.number(value)) is not None:
             return self.numbers.node(tree)
-        plain = _fx_constants.as_literal(value)
+        plain = _fx_constants.as_literal(value, self._keeps_types)
         return self._attribute(value) if plain is _fx_constants.NO_LITERAL else plain
 
     def _attribute(self, value):

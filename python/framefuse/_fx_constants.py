@@ -26,16 +26,23 @@ def _bits(number):
     return struct.pack("d", number)
 
 
-def as_literal(value):
-    """A constant of a builtin type or of torch's that is equal to `value` and prints as an expression, or NO_LITERAL."""
-    plain = _as_builtin(value)
+def as_literal(value, keeps_types=False):
+    """A constant of a builtin type or of torch's that is equal to `value` and prints as an expression, or NO_LITERAL.
+
+    With `keeps_types` a number of numpy's has none: a tensor that is made of it has its type.
+    """
+    plain = NO_LITERAL if keeps_types and _is_of_numpy(value) else _as_builtin(value)
     return plain if _prints_itself(plain) else NO_LITERAL
+
+
+def _is_of_numpy(value):
+    return type(value).__module__ == "numpy" and not isinstance(value, type)
 
 
 def _as_builtin(value):
     if type(value) in _EXACT:
         return value
-    if type(value).__module__ == "numpy" and not isinstance(value, type):
+    if _is_of_numpy(value):
         plain = value.item()
         if type(plain) is bool:  # torch parses numpy's as a number, where it takes no bool
             return NO_LITERAL

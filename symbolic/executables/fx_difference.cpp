@@ -1,11 +1,17 @@
 #include "symbolic/executables/fx_difference.h"
 
+#include <ATen/ops/scalar_tensor.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "backends/graph/operators.h"
 
 namespace framefuse {
 namespace {
@@ -23,6 +29,49 @@ void SortConstants(ir::Graph* graph) {
     return first_use[a.value] < first_use[b.value];
   };
   std::sort(graph->constants.begin(), graph->constants.end(), is_first);
+}
+
+void Rename(const absl::flat_hash_map<ir::ValueId, ir::ValueId>& names, ir::ValueId* v) {
+  const auto found = names.find(*v);
+  if (found != names.end()) *v = found->second;
+}
+
+// Which number of the program's a constant is: its type, its bits, and whether autograd's formulas made it.
+std::tuple<int, std::uint64_t, bool> NumberIn(const ir::Graph& graph, const ir::ConstantTensor& c) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, c.tensor.const_data_ptr(), std::min(c.tensor.nbytes(), sizeof(bits)));
+  return {static_cast<int>(c.tensor.scalar_type()), bits, graph.value(c.value).of_formula};
+}
+
+bool IsPlainNumber(const ir::Graph& graph, const ir::Node& n) {
+  return ir::Is(n.op, ir::OpName::kScalarTensor) && n.args[0].kind == ir::Arg::Kind::kConstant &&
+         n.outputs[0] != ir::kNoValue && graph.value(n.outputs[0]).wrapped_number;
+}
+
+// An operand that was symbolic until it was looked at is one of the program's numbers, as where it never was.
+void MakeConstantsOfNumbers(ir::Graph* graph) {
+  absl::flat_hash_map<std::tuple<int, std::uint64_t, bool>, ir::ValueId> known;
+  absl::flat_hash_map<ir::ValueId, ir::ValueId> names;
+  for (const ir::ConstantTensor& c : graph->constants) {
+    if (graph->value(c.value).wrapped_number) known.try_emplace(NumberIn(*graph, c), c.value);
+  }
+  for (const ir::Node& n : graph->nodes) {
+    if (!IsPlainNumber(*graph, n)) continue;
+    const ir::ValueId v = n.outputs[0];
+    const ir::ConstantTensor made{v, at::scalar_tensor(n.args[0].constant.toScalar(), graph->value(v).dtype)};
+    const auto [it, is_new] = known.try_emplace(NumberIn(*graph, made), v);
+    if (is_new) graph->constants.push_back(made);
+    names.emplace(v, it->second);
+  }
+  if (names.empty()) return;
+  std::erase_if(graph->nodes, [&](const ir::Node& n) { return IsPlainNumber(*graph, n); });
+  for (ir::Node& n : graph->nodes) {
+    for (ir::Arg& arg : n.args) {
+      Rename(names, &arg.value);
+      for (ir::ValueId& v : arg.values) Rename(names, &v);
+    }
+  }
+  for (ir::Output& o : graph->outputs) Rename(names, &o.value);
 }
 
 // What autograd knows of the values and the results.
@@ -48,6 +97,7 @@ std::vector<std::string> LinesOf(const ir::Graph& graph, bool without_grad, int*
     in.name.clear();
     in.role = ir::InputRole::kArgument;
   }
+  MakeConstantsOfNumbers(&plain);
   SortConstants(&plain);
   *first_node = 1 + static_cast<int>(plain.inputs.size() + plain.constants.size());
   ir::PrintOptions options;

@@ -84,10 +84,15 @@ Ref PythonOf(const ir::Graph& graph, const ir::Arg& arg, ir::NamedInt named) {
   return Ref();
 }
 
-// A symbolic number that operators take as they take a number of the program's.
+// A symbolic number that operators take as they take a number of the program's, looked at meanwhile or not.
 bool IsNumber(const ir::Graph& graph, const ir::Node& node) {
-  return ir::Is(node.op, ir::OpName::kScalarTensor) && node.args[0].kind == ir::Arg::Kind::kDim &&
-         node.outputs[0] != ir::kNoValue && graph.value(node.outputs[0]).wrapped_number;
+  return ir::Is(node.op, ir::OpName::kScalarTensor) && node.outputs[0] != ir::kNoValue &&
+         graph.value(node.outputs[0]).wrapped_number;
+}
+
+Ref TreeOfOperand(const ir::Graph& graph, const ir::Arg& number) {
+  if (number.kind == ir::Arg::Kind::kDim) return TreeOf(graph.exprs, number.dims[0]);
+  return PythonOf(number.constant, ir::NamedInt::kNone);
 }
 
 Ref ResultsOf(const ir::Node& node) {
@@ -109,7 +114,7 @@ Ref ResultsOf(const ir::Node& node) {
 
 Ref PythonFormOf(const ir::Graph& graph, const ir::Node& node) {
   if (IsNumber(graph, node)) {
-    const Ref tree = TreeOf(graph.exprs, node.args[0].dims[0]);
+    const Ref tree = TreeOfOperand(graph, node.args[0]);
     return tree ? Ref::Steal(Py_BuildValue("(sOi)", "number", tree.get(), static_cast<int>(node.outputs[0]))) : tree;
   }
   Ref args = Ref::Steal(PyList_New(0));

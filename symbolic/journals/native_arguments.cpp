@@ -134,8 +134,17 @@ bool NativeArguments::PrepareAll(absl::Span<const ValueView> values, bool allow_
 
 bool NativeArguments::PrepareForTorch(absl::Span<const ValueView> values) {
   const bool outer = std::exchange(for_torch_, true);
+  const bool outer_numbers = std::exchange(keeps_numbers_, true);
   const bool done = PrepareAll(values, true);
   for_torch_ = outer;
+  keeps_numbers_ = outer_numbers;
+  return done;
+}
+
+bool NativeArguments::PrepareSubscript(ValueView v) {
+  const bool outer = std::exchange(keeps_numbers_, true);
+  const bool done = PrepareNative(v);
+  keeps_numbers_ = outer;
   return done;
 }
 
@@ -169,7 +178,7 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
   // Whether so long a number may become text is a setting of the interpreter (sys.set_int_max_str_digits).
   constexpr std::size_t kBitsOfAnySetting = 2126;  // 640 digits
   if (IsLeaf(object)) {
-    if (!for_torch_) reads_.PinNumber(object);
+    if (!keeps_numbers_) reads_.PinNumber(object);
     if (!PyLong_CheckExact(object.get()) || private_api::BitCount(object) <= kBitsOfAnySetting) return true;
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
   }
@@ -315,7 +324,7 @@ void PinNumbersIn(ReadJournal& reads, BorrowedRef object, int depth = 0) {
 
 bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {
   PyObject* o = object;
-  if (for_torch_ && !IsSizedForTorch(o)) PinNumbersIn(reads_, object);
+  if (keeps_numbers_ && !IsSizedForTorch(o)) PinNumbersIn(reads_, object);
   if (PyTuple_Check(o) || PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
       const BorrowedRef item(PySequence_Fast_GET_ITEM(o, i));  // null: zip_longest() gave up an iterator that has ended

@@ -29,6 +29,7 @@ class NativeArguments {
   bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
   // For torch, which takes symbolic sizes for what they are: they are not pinned.
   bool PrepareForTorch(absl::Span<const ValueView> values);
+  bool PrepareSubscript(ValueView v);  // of a tensor: as for torch, which reads an array of numpy here
   // After they are prepared: C code makes a text of what these are given.
   bool HaveTextOfTheirOwn(absl::Span<const ValueView> values);
 
@@ -43,6 +44,7 @@ class NativeArguments {
   ObjectTable& objects_;
   ObjectContents& contents_;
   bool for_torch_ = false;
+  bool keeps_numbers_ = false;  // that are symbolic
   absl::flat_hash_set<PyObject*> preparing_;  // containers that are being prepared
 };
 

@@ -195,11 +195,13 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   const bool selects = fake && (!IsLeaf(key.object) || CanSelect(tracer_.numbers(), container.object, key.object));
   if (fake && !selects) reads_.Consume(key);
   const ValueView own_key = key;  // for the journal
+  // Its items have guards before another tuple with numbers of torch's stands in its place.
+  if (selects && !arguments_.PrepareSubscript(key)) return Value();
   const TorchArguments sized(tracer_.numbers(), absl::MakeConstSpan(&own_key, selects ? 1 : 0));
   if (selects) key = sized.args()[0];
   const bool is_part = native_items && t->kind == TrackedKind::kTuple && PySlice_Check(key.object.get());
   if (is_part ? !MoveItems(*t) : !arguments_.PrepareOuter(container)) return Value();
-  if (!arguments_.PrepareNative(key)) return Value();
+  if (!selects && !arguments_.PrepareNative(key)) return Value();
   if (t != nullptr && t->kind == TrackedKind::kDict && type == DefaultDictType()) {
     if (!writes_.Replace(*t)) return Value();  // its look-up may insert
   }
@@ -237,11 +239,12 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
     }
   }
   const bool fake = IsFakeTensor(container.object);
+  if (!arguments_.PrepareOuter(container)) return false;
+  if (!(fake ? arguments_.PrepareSubscript(key) : arguments_.PrepareNative(key))) return false;
+  reads_.Move(value);
   const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
   const ValueView own_key = key;
   if (fake) key = sized.args()[0];
-  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key) || (reads_.Move(value), false))
-    return false;
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !arguments_.PrepareNative(value)) return false;
   if (t != nullptr && !writes_.Replace(*t)) return false;

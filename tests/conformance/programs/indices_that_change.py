@@ -1,5 +1,6 @@
 """Subscripts of tensors by integers that a later call has otherwise, and sequences of such integers."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -65,6 +66,43 @@ def written_places():
         return y, z
 
     return with_places(f)
+
+
+# What stands beside the number that changes.
+NEIGHBOURS = (1, True, None, Ellipsis, slice(None), 1, slice(0, 2), False, 0, None, 1)
+
+
+def with_subscripts(f):
+    keys = [key for n, other in zip(PLACES, NEIGHBOURS) for key in ((n, other), (other, n))]
+    return Case(f, matrix(4, 4), (1, 1), then=[lambda key=key: Args(matrix(4, 4), key) for key in (*keys, (2, 1), (1, 2))])
+
+
+@program
+def subscripts_from_outside():
+    def f(x, key):
+        return x[key] * 2
+
+    return with_subscripts(f)
+
+
+@program
+def subscripts_from_outside_that_are_written():
+    def f(x, key):
+        y = x.clone()
+        y[key] = 7.0
+        x[key] += y.sum()
+        return y
+
+    return with_subscripts(f)
+
+
+@program
+def sequences_from_outside_with_other_items():
+    def f(x, listed):
+        return x * listed[0], sum(listed), max(listed), min(listed), listed + (2,), 3 in listed, listed == (2, 3), torch.zeros(listed), math.prod(listed)
+
+    sizes = ((2, 3), (3, 3), (4, 3), (4, 2), (4, True), (True, 4), (0, 2), (5, 0), (2, 3))
+    return Case(f, vector(), (1, 3), then=[lambda s=s: Args(vector(), s) for s in sizes])
 
 
 @program

@@ -99,7 +99,7 @@ def narrow_types():
     return Case(f, vector(), np.float32(0.1), then=[lambda n=n: Args(vector(), n) for n in values])
 
 
-@program(whole=False, not_ways=("fx", "fx-sizes"))  # a graph for FX has Python's number in the place of numpy's
+@program(whole=False)
 def tensors_of_their_types():
     def f(x, n):
         return x * n, torch.tensor(n), torch.as_tensor([n, n]), x.new_tensor(n), torch.full((2,), n)
