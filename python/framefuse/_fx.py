@@ -114,6 +114,8 @@ class _GraphBuilder:
 
     def _count_as_eager(self):
         for fake in self._outputs:
+            if fake.is_inference():  # has no version
+                continue
             for _ in range(self._versions.missing(self._recording.value_of(fake), fake._version)):
                 self.graph.call_function(torch.autograd.graph.increment_version, (self._node_of(fake),))
 
@@ -131,7 +133,8 @@ class _GraphBuilder:
                     raise _Refused(begin, f"{target} has no name")
                 self._expanded.add(index)
                 return self._write_aten(end)
-        self._versions.note_call(target, [arg for arg in args if isinstance(arg, torch.Tensor)], self._recording.value_of)
+        fakes = [self._recording.value_of(arg) for arg in args if isinstance(arg, torch.Tensor)]
+        self._versions.note_call(target, fakes, map(self._recording.node, range(begin, end)))
         args = self._with_nodes(args)
         if target in _INPLACE and not isinstance(args[0], fx.Node):  # `0 += t` is no statement
             target = _INPLACE[target]
@@ -235,7 +238,7 @@ class _GraphBuilder:
             if _fx_versions.is_made_by_autograd(row, after, self._used_values()):
                 continue
             name, args, kwargs, results = row
-            self._versions.note(_fx_versions.overload_of(name), args, results)
+            self._versions.note(name, args, kwargs, results)
             args = tuple(self._with_values(arg) for arg in args)
             node = self.graph.call_function(_fx_versions.overload_of(name), args, {key: self._with_values(arg) for key, arg in kwargs.items()})
             self._place(node, index)

@@ -23,10 +23,11 @@ class Versions:
         self._viewed = set()  # roots
         self._written_late = set()  # roots that an operator wrote after a view was made
 
-    def note(self, overload, args, results):
-        """An operator with `args` and `results` as the recording has them: tuples of one number are values."""
+    def note(self, name, args, kwargs, results):
+        """An operator with arguments and results as the recording has them: tuples of one number are values."""
         viewed = None
-        for arg, parameter in zip(args, overload._schema.arguments):
+        parameters = {p.name: p for p in overload_of(name)._schema.arguments}
+        for arg, parameter in [*zip(args, parameters.values()), *((arg, parameters[key]) for key, arg in kwargs.items())]:
             root = self._roots.get(arg[0]) if isinstance(arg, tuple) else None
             if root is None or parameter.alias_info is None:
                 continue
@@ -41,12 +42,14 @@ class Versions:
         for value in numbers(results):
             self._roots[value] = value if viewed is None else viewed
 
-    def note_call(self, target, fakes, value_of):
-        """A call that the graph has as it is: what it counts up, it counts up there."""
+    def note_call(self, target, values, rows):
+        """A call that the graph has as it is, with these values and operators: what it counts up, it counts up there."""
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        if name.endswith("_") or name.startswith(("i", "__i")):
-            for fake in fakes:
-                self._written_late.add(self._roots.get(value_of(fake)))
+        if name.endswith("_"):  # it may change sizes
+            self._written_late.update(map(self._roots.get, values))
+        for row in rows:
+            if row is not None and row[0] != "number":
+                self.note(row[0], row[1], row[2], [])
 
     def missing(self, value, version):
         """How often eager has counted a result up that the operators do not, where its counter says `version`."""
@@ -64,13 +67,16 @@ def numbers(results):
 
 
 def is_made_by_autograd(row, after, used):
-    """Whether the operator of a row is a copy that autograd makes of what the next row's operator writes: it is made anew with that."""
-    if row[0] != "aten.clone" or after is None or after[0] == "number":
+    """Whether nobody uses the result of a row's operator, and autograd makes it anew with its neighbour: what is saved of a result
+    (`detach`), and a copy of what the next row's operator writes."""
+    if row[0] not in ("aten.clone", "aten.detach") or numbers(row[3]) & used:
         return False
-    _, args, _, results = row
-    writes = overload_of(after[0])._schema.arguments
-    is_written = bool(writes) and writes[0].alias_info is not None and writes[0].alias_info.is_write
-    return is_written and bool(after[1]) and after[1][0] == args[0] and not (numbers(results) & used)
+    if row[0] == "aten.detach":
+        return True
+    if after is None or after[0] == "number" or not after[1] or after[1][0] != row[1][0]:
+        return False
+    written = overload_of(after[0])._schema.arguments[0].alias_info
+    return written is not None and written.is_write
 
 
 def values_in(arg):

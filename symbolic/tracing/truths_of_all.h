@@ -1,6 +1,6 @@
-// truths_of_all: what an operator that answers with a truth says of all data of its tensors (torch.equal, torch.allclose),
-// as a guard may observe it anew. Invariant: as for `(x == y).all()`, such a guard runs few operators, and stands for no
-// loop that changes what it tests (value_reads.h).
+// truths_of_all: what an operator that answers with a truth says of all data of its tensors (torch.equal,
+// torch.allclose), as a guard may observe it anew. Invariant: as for `(x == y).all()`, such a guard runs few operators,
+// and stands for no loop that changes what it tests (value_reads.h).
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_TRUTHS_OF_ALL_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_TRUTHS_OF_ALL_H_
 
