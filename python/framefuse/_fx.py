@@ -13,7 +13,7 @@ import re
 import torch
 from torch import fx
 
-from framefuse import _fx_constants, _fx_sizes, _fx_tracebacks
+from framefuse import _fx_constants, _fx_sizes, _fx_tracebacks, _fx_versions
 from framefuse._errors import BackendError
 from framefuse._fake_mode import fake_mode
 
@@ -68,6 +68,8 @@ class _GraphBuilder:
         self._doubtful = set()  # values with several fakes, of which autograd knows different things
         self._constants = {}
         self._parts = []  # getitem nodes, used or not
+        self._versions = _fx_versions.Versions()
+        self._used = None  # numbers of values that operators or the outputs use
         self._at = 0  # node of the recording
         self._inputs = inputs
         self._symbols = symbols
@@ -92,6 +94,7 @@ class _GraphBuilder:
             self._at = max(self._at, end)
         self._write_aten(self._recording.count)
         self._end_in_start_mode()
+        self._count_as_eager()
         self.graph.output(tuple(self._node_of(fake) for fake in self._outputs))
         for node in [*reversed(self._parts), *self._constants.values()]:
             if not node.users:
@@ -110,6 +113,13 @@ class _GraphBuilder:
         if modes and modes[-1] != torch.is_grad_enabled():
             self.graph.call_function(torch._C._set_grad_enabled, (torch.is_grad_enabled(),))
 
+    def _count_as_eager(self):
+        for fake in self._outputs:
+            if fake.is_inference():  # has no version
+                continue
+            for _ in range(self._versions.missing(self._recording.value_of(fake), fake._version)):
+                self.graph.call_function(torch.autograd.graph.increment_version, (self._node_of(fake),))
+
     # ---- entries of the journal
 
     def _write_entry(self, index):
@@ -124,8 +134,10 @@ class _GraphBuilder:
                     raise _Refused(begin, f"{target} has no name")
                 self._expanded.add(index)
                 return self._write_aten(end)
-        self._keeps_types = host_tensor
-        args, kwargs = self._with_nodes(args), self._with_nodes(kwargs or {})
+            self._keeps_types = host_tensor
+            fakes = [self._recording.value_of(arg) for arg in args if isinstance(arg, torch.Tensor)]
+            self._versions.note_call(target, fakes, map(self._recording.node, range(begin, end)))
+            args, kwargs = self._with_nodes(args), self._with_nodes(kwargs or {})
         if target in _INPLACE and not isinstance(args[0], fx.Node):  # `0 += t` is no statement
             target = _INPLACE[target]
         node = self.graph.create_node(op, target, args, kwargs)
@@ -224,12 +236,23 @@ class _GraphBuilder:
             if row[0] == _NUMBER:
                 self._operands[row[2]] = row[1]
                 continue
+            after = self._recording.node(index + 1) if index + 1 < self._recording.count else None
+            if _fx_versions.is_made_by_autograd(row, after, self._used_values()):
+                continue
             name, args, kwargs, results = row
+            self._versions.note(name, args, kwargs, results)
             args = tuple(self._with_values(arg) for arg in args)
-            node = self.graph.call_function(_overload(name), args, {key: self._with_values(arg) for key, arg in kwargs.items()})
+            node = self.graph.call_function(_fx_versions.overload_of(name), args, {key: self._with_values(arg) for key, arg in kwargs.items()})
             self._place(node, index)
             self._note_values(results, node)
         self._at = max(self._at, end)
+
+    def _used_values(self):
+        if self._used is None:
+            rows = [row for row in map(self._recording.node, range(self._recording.count)) if row is not None and row[0] != _NUMBER]
+            arguments = [*(list(row[1]) for row in rows), *(list(row[2].values()) for row in rows)]
+            self._used = _fx_versions.values_in(arguments) | {self._recording.value_of(fake) for fake in self._outputs}
+        return self._used
 
     def _with_values(self, arg):
         if isinstance(arg, tuple):
@@ -270,19 +293,7 @@ class _GraphBuilder:
     def _makes(self, entry, value):
         begin, end = entry[-2:]
         rows = map(self._recording.node, range(begin, end))
-        return any(row is None or (value == row[2] if row[0] == _NUMBER else value in _numbers(row[3])) for row in rows)
-
-
-def _numbers(results):
-    if isinstance(results, tuple):
-        return {results[0]}
-    return set().union(*map(_numbers, results)) if results else set()
-
-
-def _overload(name):
-    """torch.ops' object for "aten.add.Tensor", or "aten.relu" for an overload without a name."""
-    namespace, packet, *rest = name.split(".")
-    return getattr(getattr(getattr(torch.ops, namespace), packet), rest[0] if rest else "default")
+        return any(row is None or (value == row[2] if row[0] == _NUMBER else value in _fx_versions.numbers(row[3])) for row in rows)
 
 
 def _holds_tensor(value):

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
@@ -319,7 +320,9 @@ class Driver {
     if (!capture.writes().noted_classes().empty()) return LeaveSlotNames(capture);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
-    acts_before_it_looks_ = !entry.expects.outputs.empty() && ActsOutside(closed.graph);
+    const bool for_python = static_cast<bool>(settings_.fx_backend);
+    const bool acts = for_python ? ActsBesidesWrites(closed.graph) : ActsOutside(closed.graph);
+    acts_before_it_looks_ = !entry.expects.outputs.empty() && acts;
     RefutePinned(capture);
     if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) TakeNoUnbacked();
     if (acts_before_it_looks_ || refuted_) return;
@@ -327,7 +330,6 @@ class Driver {
     entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
     entry.expects.unbacked = settings_.unbacked;
     result_.nodes = NodeCountOf(closed.graph);
-    const bool for_python = static_cast<bool>(settings_.fx_backend);
     // Torch's state is set by the entry itself.
     const bool no_tensor_work = result_.nodes == 0 && (for_python || capture.fx().nodes().empty());
     const bool sets_gradients = !for_python && !closed.graph.gradient_effects.empty();
@@ -377,6 +379,13 @@ class Driver {
       return false;
     }
     fx_facts_ = FactsOf(fx_graph_, closed, capture);
+    // Nobody takes back a history that a write gave an input.
+    acts_before_it_looks_ =
+        !fx_facts_.expected.empty() && absl::c_any_of(fx_facts_.writes, [](const FxWrite& w) { return w.followed; });
+    if (acts_before_it_looks_) {
+      fx_graph_ = FxGraph();
+      return false;
+    }
     const int raises = NodeAfterFollowedWrite(*closed.graph.graph, fx_facts_.writes);
     if (raises < 0) return true;
     if (!settings_.fullgraph) {

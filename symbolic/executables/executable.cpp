@@ -293,6 +293,7 @@ class FxExecutable final : public TensorWork {
     }
     report->otherwise = FirstOtherwise(facts_.expected, *outputs);
     if (report->otherwise >= 0) {
+      (void)written.TakeBack();  // all of it was kept for that (FxFacts)
       outputs->clear();
       state.Apply();
       random.Restore();
@@ -404,17 +405,16 @@ namespace {
 bool OnlyChecks(const ir::Node& n) { return ir::Is(n.op, ir::OpName::k_LinalgCheckErrors); }
 }  // namespace
 
-bool ActsOutside(const tracing::TracedGraph& graph) {
+bool ActsOutside(const tracing::TracedGraph& graph) { return WritesInputs(graph) || ActsBesidesWrites(graph); }
+bool ActsBesidesWrites(const tracing::TracedGraph& graph) {
   // A kernel on a device that is given what the program has a check against (an index, a probability) ends the process.
   const auto is_on_device = [&](const ir::Node& n) {
     return std::any_of(n.outputs.begin(), n.outputs.end(),
                        [&](ir::ValueId v) { return v != ir::kNoValue && !graph.graph->value(v).device.is_cpu(); });
   };
-  return WritesInputs(graph) ||
-         (graph.graph != nullptr &&
-          std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(), [&](const ir::Node& n) {
-            return (n.op->has_side_effect() && !OnlyChecks(n)) || is_on_device(n);
-          }));
+  return graph.graph != nullptr &&
+         std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
+                     [&](const ir::Node& n) { return (n.op->has_side_effect() && !OnlyChecks(n)) || is_on_device(n); });
 }
 bool HasSideEffects(const tracing::TracedGraph& graph) {
   return graph.graph != nullptr && std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),

@@ -25,6 +25,7 @@ std::string GraphText(const tracing::TracedGraph& graph);
 bool WritesInputs(const tracing::TracedGraph& graph);
 // Or does anything else that cannot be done in vain: it is seen, or may fail for good on a device.
 bool ActsOutside(const tracing::TracedGraph& graph);
+bool ActsBesidesWrites(const tracing::TracedGraph& graph);
 // Whether it has operators that are run for what they do.
 bool HasSideEffects(const tracing::TracedGraph& graph);
 int NodeCountOf(const tracing::TracedGraph& graph);

@@ -66,6 +66,7 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
   }
   facts.sizes = std::make_shared<FxSizes>(graph.symbols, closed.graph.graph);
   facts.random = GeneratorsOf(recorded);
+  facts.expected = closed.entry->expects.outputs;
   for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
     const tracing::TracedInput& in = closed.graph.inputs[i];
     if (!recorded.inputs[i].mutated) continue;
@@ -73,6 +74,7 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
     const ir::StorageId storage = recorded.value(value).storage;
     FxWrite write;
     write.in_graph = ir::WriteOf(recorded, storage);
+    write.in_graph.kept = write.in_graph.kept || !facts.expected.empty();
     write.counted = in.version_bumps >= WritesTo(recorded, storage);
     const at::Tensor& fake = THPVariable_Unpack(capture.tracer().FakeOfInputValue(value).get());
     write.followed = fake.requires_grad() && !fake.is_leaf();
@@ -83,7 +85,6 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
     write.input = *input;
     facts.writes.push_back(write);
   }
-  facts.expected = closed.entry->expects.outputs;
   facts.without_grad = capture.fx().backward_pass() >= 0;
   if (facts.without_grad) AddSpent(graph, closed, capture, &facts);
   return facts;

@@ -36,7 +36,7 @@ struct FxFacts {
   };
   std::vector<Result> results;
   std::shared_ptr<const FxSizes> sizes;
-  std::vector<FxWrite> writes;
+  std::vector<FxWrite> writes;  // kept where something is expected: a run that finds it otherwise takes them back
   DrawnFrom random;
   std::vector<ExpectedOutput> expected;
   std::vector<Spent> spent;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/enum_tag.h>
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/version.h>
@@ -21,6 +22,7 @@
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/relied_sizes.h"
 #include "symbolic/tracing/run_on_zeros.h"
+#include "symbolic/tracing/truths_of_all.h"
 #include "symbolic/tracing/unbacked_sizes.h"
 
 namespace framefuse::tracing {
@@ -149,8 +151,27 @@ bool LinearInto(Recorder& recorder, const c10::OperatorHandle& handle, Stack* st
   return true;
 }
 
+// Answers with a truth that a guard observes anew in each call, of all data of two tensors; false: nobody may rely on
+// it.
+bool RelyOnTruth(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack, const Observation& truth) {
+  const std::vector<at::Tensor> fakes = {ArgumentOf(handle, stack, 0).toTensor(),
+                                         ArgumentOf(handle, stack, 1).toTensor()};
+  const std::optional<bool> known = RelyOnTruthOfAll(recorder, fakes, truth);
+  if (!known) return false;
+  torch::jit::drop(*stack, handle.schema().arguments().size());
+  stack->emplace_back(*known);
+  return true;
+}
+
+// (self, other, rtol, atol, equal_nan)
 bool AllClose(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  return AnswerGradientCheck(recorder, stack) || BreakOnData(recorder, handle, stack);
+  if (AnswerGradientCheck(recorder, stack)) return true;
+  const double rtol = ArgumentOf(handle, stack, 2).toDouble(), atol = ArgumentOf(handle, stack, 3).toDouble();
+  const bool equal_nan = ArgumentOf(handle, stack, 4).toBool();
+  const auto close = [=](const std::vector<at::Tensor>& values) {
+    return at::scalar_tensor(at::allclose(values[0], values[1], rtol, atol, equal_nan), at::kBool);
+  };
+  return RelyOnTruth(recorder, handle, stack, {"torch.allclose", close}) || BreakOnData(recorder, handle, stack);
 }
 
 // (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity): torch calls the second result's sizes a
@@ -260,16 +281,16 @@ bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
   const std::vector<at::Tensor> fakes = {ArgumentOf(handle, stack, 0).toTensor(),
                                          ArgumentOf(handle, stack, 1).toTensor()};
   const auto values = recorder.values != nullptr ? recorder.values->RelyOn(fakes, same) : std::nullopt;
-  if (!values) {
-    const std::optional<bool> truth = TruthOfCheck(recorder, fakes);
-    if (!truth) return BreakOnData(recorder, handle, stack);
-    torch::jit::drop(*stack, 2);
-    stack->emplace_back(*truth);
-    return true;
+  std::optional<bool> truth;
+  if (values) {
+    const TlsScope off(nullptr);
+    truth = at::equal((*values)[0], (*values)[1]);
+  } else {
+    truth = TruthOfCheck(recorder, fakes);
   }
+  if (!truth) return RelyOnTruth(recorder, handle, stack, same) || BreakOnData(recorder, handle, stack);
   torch::jit::drop(*stack, 2);
-  const TlsScope off(nullptr);
-  stack->emplace_back(at::equal((*values)[0], (*values)[1]));
+  stack->emplace_back(*truth);
   return true;
 }
 

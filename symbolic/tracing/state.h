@@ -9,11 +9,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "symbolic/tracing/expected_checks.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/tracer.h"
+#include "symbolic/tracing/truths_of_all.h"
 #include "symbolic/tracing/value_reads.h"
+#include "symbolic/tracing/value_slice.h"
 
 namespace framefuse::tracing {
 
@@ -42,13 +45,14 @@ struct SharedStorage {
   ir::StorageId id = -1;
 };
 
-struct Tracer::State final : ValueSource, CheckReader {
+struct Tracer::State final : ValueSource, CheckReader, TruthSource {
   std::unique_ptr<Recorder> recorder = std::make_unique<Recorder>();
   std::vector<std::unique_ptr<TlsScope>> scopes;
   OriginProvider* origins = nullptr;
   bool leaves_read = false;
   ValueReader* value_reader = nullptr;
   bool takes_data = true;  // truths that data of floating point decide may be relied on
+  std::unordered_map<std::int32_t, std::size_t> tests_of_all;  // by operators that answer: operators behind the first
   std::vector<InputRecord> inputs;
   std::unordered_map<const c10::TensorImpl*, int> by_real;
   std::unordered_map<const c10::TensorImpl*, int> by_fake;
@@ -70,6 +74,15 @@ struct Tracer::State final : ValueSource, CheckReader {
   std::optional<at::Tensor> RelyOnNoData(const at::Tensor& fake);
   std::optional<std::vector<at::Tensor>> RelyOn(const std::vector<at::Tensor>& fakes,
                                                 const Observation& observed) override;
+  std::optional<bool> RelyOnTruthOfAll(const std::vector<at::Tensor>& fakes, const Observation& truth) override;
+  // What is observed of some values.
+  struct Truth {
+    bool is_one = false;  // of which there are two
+    bool of_all = false;  // and it says of all or any of the data that they pass a test
+    absl::FunctionRef<bool(std::size_t nodes, const SliceLimits& limits)> is_too_much;  // of data
+  };
+  std::optional<std::vector<at::Tensor>> Rely(const std::vector<ir::ValueId>& wanted, const Observation& observed,
+                                              const Truth& truth);
   bool TakesUnbacked() override;
   std::optional<std::vector<at::Tensor>> AtHand(const std::vector<at::Tensor>& fakes) override;
   void AddedUnbacked() override;

@@ -183,9 +183,37 @@ std::optional<std::vector<ir::ValueId>> ValuesOf(const Recorder& recorder, const
 }  // namespace
 
 std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observation& observation) {
-  if (value_reader == nullptr || !recorder->open_branches.empty()) return std::nullopt;
   const std::optional<std::vector<ir::ValueId>> wanted = ValuesOf(*recorder, fakes);
   if (!wanted) return std::nullopt;
+  const ir::Node* test = nullptr;
+  if (IsTruth(fakes, observation) && takes_data) test = TestOfAll(recorder->graph(), wanted->front());
+  const auto is_too_much = [&](std::size_t nodes, const SliceLimits& limits) {
+    return nodes > kMostNodesOfData || Grows(recorder->graph(), *test, nodes, limits);
+  };
+  const Truth truth{IsTruth(fakes, observation), test != nullptr, is_too_much};
+  return Rely(*wanted, observation, truth);
+}
+
+std::optional<bool> Tracer::State::RelyOnTruthOfAll(const Values& fakes, const Observation& observation) {
+  const std::optional<std::vector<ir::ValueId>> wanted = ValuesOf(*recorder, fakes);
+  if (!wanted || recorder->origin_callback == nullptr) return std::nullopt;
+  const std::int32_t here = recorder->origin_callback(recorder->origin_context);
+  std::size_t tested = 0;
+  const auto is_too_much = [&](std::size_t nodes, const SliceLimits&) {
+    const auto first = tests_of_all.find(here);
+    tested = nodes;
+    return nodes > kMostNodesOfData || (first != tests_of_all.end() && first->second < nodes);
+  };
+  const std::optional<Values> values = Rely(*wanted, observation, {true, true, is_too_much});
+  if (!values) return std::nullopt;
+  tests_of_all.try_emplace(here, tested);
+  const TlsScope off(nullptr);
+  return observation.of(*values).item<bool>();
+}
+
+std::optional<Values> Tracer::State::Rely(const std::vector<ir::ValueId>& wanted, const Observation& observation,
+                                          const Truth& truth) {
+  if (value_reader == nullptr || !recorder->open_branches.empty()) return std::nullopt;
   const auto record_of = [&](ir::ValueId v) {
     return std::find_if(inputs.begin(), inputs.end(), [&](const InputRecord& r) { return r.value == v; });
   };
@@ -194,23 +222,18 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
   limits.on_cpu = false;
   for (const InputRecord& r : inputs) limits.inputs.push_back(r.value);
   limits.most_copied = kMostCopied;
-  const bool truth = IsTruth(fakes, observation);
-  const bool of_data = truth && takes_data && CurrentBackwardName().empty();  // torch's formulas do without
-  const ir::Node* of_all = of_data ? TestOfAll(recorder->graph(), wanted->front()) : nullptr;
-  bool any_data = false;  // of floating point
+  const bool of_data = truth.is_one && takes_data && CurrentBackwardName().empty();  // torch's formulas do without
+  bool any_data = false;                                                             // of floating point
   limits.takes_input = [&](ir::ValueId v) {
     const auto record = record_of(v);
     if (record == inputs.end() || record->input_index < 0) return false;
-    if (IsWholeNumbers(record->real) || (truth && IsKeptNumber(record->real))) return true;
+    if (IsWholeNumbers(record->real) || (truth.is_one && IsKeptNumber(record->real))) return true;
     if (of_data && record->role != InputRole::kArgument && AreFewNumbers(record->real)) return true;
     any_data = true;
-    return of_all != nullptr;
+    return of_data && truth.of_all;
   };
-  std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), *wanted, limits);
-  if (!slice) return std::nullopt;
-  if (any_data && (slice->nodes() > kMostNodesOfData || Grows(recorder->graph(), *of_all, slice->nodes(), limits))) {
-    return std::nullopt;
-  }
+  std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), wanted, limits);
+  if (!slice || (any_data && truth.is_too_much(slice->nodes(), limits))) return std::nullopt;
   Values reals;
   std::vector<int> indexes;
   for (ir::ValueId v : slice->inputs()) {
@@ -272,6 +295,11 @@ bool Tracer::State::ExpectOfTorch(const at::Tensor& fake, bool truth) {
   auto* reader = dynamic_cast<CheckReader*>(value_reader);
   return reader != nullptr && recorder->open_branches.empty() && recorder->phase == ir::Phase::kForward &&
          reader->ExpectOfTorch(fake, truth);
+}
+
+std::optional<bool> RelyOnTruthOfAll(const Recorder& recorder, const Values& fakes, const Observation& truth) {
+  auto* source = dynamic_cast<TruthSource*>(recorder.values);
+  return source != nullptr ? source->RelyOnTruthOfAll(fakes, truth) : std::nullopt;
 }
 
 bool ExpectOfTorch(const Recorder& recorder, const at::Tensor& fake, bool truth) {

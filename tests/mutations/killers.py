@@ -6,6 +6,8 @@
     pytest NODE …                               Python tests
     unittest MODULE[.CLASS.TEST]                tests of the evaluator, as CTest runs them
 
+A word NAME=VALUE at the end of one of the machine's stands in its environment, too.
+
 The machine is what knows nothing of the code under test: conformance, samples and every test with `fuzz` in its name.
 Invariant: an exit that says the command itself was wrong is an error, not a kill.
 """
@@ -48,6 +50,7 @@ _RAN = {
     "pytest": r"[1-9]\d* passed",
     "unittest": r"Ran [1-9]\d* test",
 }
+_SETTING = re.compile(r"[A-Z][A-Z_]*=")
 # Lines that say what went wrong.
 _TELLING = re.compile(r"^(wrong|crash|less|broke|hung|died|memory|FAILED|ERROR|\[  FAILED  \]|Fail|E  |FAIL|.*failures?$|.*Error)", re.IGNORECASE)
 
@@ -63,6 +66,13 @@ class Run:
     status: str
     told: str
     seconds: float
+
+
+def _split(killer: str) -> tuple[list[str], dict[str, str]]:
+    """Its words, and what stands in its environment."""
+    words = shlex.split(killer)
+    settings = [word for word in words if _SETTING.match(word)]
+    return [word for word in words if word not in settings], dict(setting.split("=", 1) for setting in settings)
 
 
 def targets_of(killer: str) -> tuple[str, ...]:
@@ -85,7 +95,7 @@ def is_machine(killer: str) -> bool:
 
 def unknown_names(killer: str) -> list[str]:
     """What it names that is not there: programs, files of tests, GoogleTest suites. The commands need no build."""
-    kind, *words = shlex.split(killer)
+    (kind, *words), _ = _split(killer)
     if kind not in (*MACHINE, *UNITS):
         return [kind]
     if kind == "gtest":
@@ -127,7 +137,7 @@ def _suite_exists(gtest_filter: str) -> bool:
 
 def command_of(killer: str, folder: pathlib.Path) -> list[str]:
     """The command line; `folder` is laid out as the build folder is."""
-    kind, *words = shlex.split(killer)
+    (kind, *words), _ = _split(killer)
     if kind in CONFORMANCE:
         system = [] if "--system" in words else ["--system", "framefuse"]
         return [sys.executable, str(ROOT / "tests/conformance"), kind, *system, *words]
@@ -146,11 +156,10 @@ def command_of(killer: str, folder: pathlib.Path) -> list[str]:
 
 
 def environment_of(folder: pathlib.Path, killer: str = "") -> Mapping[str, str]:
-    own = shlex.split(killer)[3:] if killer.startswith("gtest ") else []
     return {
         **os.environ,
         **_ENVIRONMENT,
-        **dict(setting.split("=", 1) for setting in own),
+        **_split(killer)[1],
         "PYTHONPATH": str(folder / "package"),
         "FF_BUILD_DIR": str(folder),
         "FF_EVALUATOR_TESTING_DIR": str(folder / "tests/evaluator"),

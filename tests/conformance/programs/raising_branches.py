@@ -369,3 +369,32 @@ def weights_that_torch_checks():
     x = torch.arange(8.0).view(2, 4).sin()
     weights = torch.tensor([1, 2, 1, 3])
     return Case(f, x, weights, then=[lambda: Args(x + 1, weights + 1), lambda: Args(x, weights - 2), lambda: Args(x, weights)])
+
+
+@program
+def checks_of_torch_behind_writes():
+    """The results of a call whose check says otherwise are written nowhere; what the function wrote before it stays."""
+
+    def f(x, q, out, count):
+        count.add_(1)
+        torch.quantile(x, q, 0, out=out)
+        out.mul_(2)
+        return torch.nanquantile(x, q, 0) + out, count * 2
+
+    def with_quantiles(*numbers):
+        out, count = torch.full((len(numbers), 4), 7.0), torch.arange(3.0)
+        return Args(torch.arange(12.0).view(3, 4).sin(), torch.tensor(numbers), out, count)
+
+    calls = [(0.5, 0.25), (0.5, 2.0), (1.0, 0.0), (-1.0, 0.5), (0.5, 0.75)]
+    then = [lambda c=c: with_quantiles(*c) for c in calls[1:]]
+    return Case(f, *with_quantiles(*calls[0]).args, then=then, versions=True, forward_only=True)
+
+
+@program
+def quantiles_of_what_has_a_history():
+    def f(x, q):
+        y = torch.quantile(x, q, 0)
+        return y, torch.nanquantile(x.tanh(), q) * 2, y._version
+
+    x, q = torch.arange(12.0).view(3, 4).sin().requires_grad_(), torch.tensor([0.2, 0.9], requires_grad=True)
+    return Case(f, x, q)

@@ -87,6 +87,68 @@ def an_argument_that_is_written_first():
     return Case(f, vector(), torch.full((3,), 3.0), then=[lambda: Args(vector(), torch.ones(3))], forward_only=True)
 
 
+def _settles(x, y):
+    return torch.allclose(x, y, atol=0.25)
+
+
+@program
+def whether_two_tensors_are_equal():
+    def f(x):
+        y = x.clamp(min=0.0)
+        return (x * 2, torch.equal(x, y)) if torch.equal(y, x.abs()) else (x - 1, x.equal(y))
+
+    return of_rows(f, 1.0, -1.0)
+
+
+@program
+def whether_two_tensors_are_close():
+    def f(x):
+        near, strict = _settles(x, x.round()), torch.allclose(x, x.round(), rtol=0, atol=0)
+        return x * 2 if near else x - 1, near, strict, torch.allclose(x, x + 0.0, equal_nan=True), torch.allclose(x, x + 0.0)
+
+    def filled(first):
+        x = torch.full((3, 4), 2.0)
+        x[0] = first
+        return x
+
+    numbers = (2.0, 2.2, 1.5, float("nan"), 2.2, 2.0)
+    return Case(f, filled(2.0), then=[lambda n=n: Args(filled(n)) for n in numbers])
+
+
+@program
+def equal_at_one_place_for_two_pairs():
+    def settled(x, y):
+        return x * 2 if torch.equal(x, y) else x - y
+
+    def f(x, y):
+        return settled(x[0], y[0]), settled(x[1], y[1])
+
+    return Case(f, matrix(2, 4), matrix(2, 4), then=[lambda: Args(matrix(2, 4), -matrix(2, 4)), lambda: Args(matrix(2, 4), matrix(2, 4))])
+
+
+@program
+def a_type_that_is_no_match():
+    def f(x):
+        try:
+            return x * 2, torch.equal(x, x.double())
+        except RuntimeError as error:
+            return x - 1, type(error)
+
+    return Case(f, matrix(2, 3))
+
+
+@program(whole=False)
+def a_loop_until_nothing_changes():
+    def f(x):
+        turns, before = 0, x + 9
+        while not _settles(x, before) and turns < 40:
+            before, x = x, x / 2
+            turns += 1
+        return x, turns
+
+    return of_rows(f, 0.5, 3.0, 100.0, 9.0)
+
+
 @program(whole=False)
 def a_number_of_the_data():
     def f(x):
