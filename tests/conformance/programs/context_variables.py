@@ -367,33 +367,35 @@ def token_from_before_the_break():
 
 
 @program
-def reset_by_a_token_that_is_handed_in():
+def reset_by_tokens_that_are_handed_in():
     scale = contextvars.ContextVar("scale", default=2)
     other = contextvars.ContextVar("other", default=3)
-    tokens = [scale.set(7)]
+    scale.set(6)
+    tokens = (other.set(4), scale.set(7))
 
-    def f(x, token):
-        x = x * scale.get()
+    def f(x, first, second):
+        x = x * scale.get() + other.get()
         try:
-            scale.reset(token)
+            other.reset(first)
+            scale.reset(second)
         except (RuntimeError, ValueError) as error:
-            return x, type(error)
+            return x + other.get(), type(error)
         return x + scale.get() * other.get(), None
 
     def handed(token):
-        return lambda: Args(vector(), token())
+        return lambda: Args(vector(), other.set(5), token())
 
     def used():
-        token = scale.set(5)
+        token = scale.set(6)
         scale.reset(token)
         return token
 
     return Case(
         f,
         vector(),
-        tokens[0],
+        *tokens,
         look=lambda: (scale.get(), other.get()),
-        then=[handed(lambda: scale.set(8)), handed(used), handed(lambda: other.set(4)), handed(lambda: scale.set(9))],
+        then=[handed(lambda: scale.set(8)), handed(used), handed(lambda: other.set(9)), handed(lambda: scale.set(1))],
     )
 
 
