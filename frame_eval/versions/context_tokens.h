@@ -1,6 +1,6 @@
-// Context variables and their tokens, read past their methods: a default is told though the variable is set, and whether
-// a token can still be used, without using it.
-// Invariant: nothing is changed, and no code of the program runs. All results are borrowed.
+// Context variables and their tokens, read past their methods: a default is told though the variable is set, and
+// whether a token can still be used, without using it. Invariant: nothing is changed, and no code of the program runs.
+// All results are borrowed.
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_CONTEXT_TOKENS_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_CONTEXT_TOKENS_H_
 
