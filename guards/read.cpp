@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "frame_eval/versions/context_tokens.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/lru_cache.h"
 #include "frame_eval/versions/private_api.h"
@@ -321,6 +322,10 @@ PyObject* ReadAbcToken() {
 }
 
 Ref ValueInContext(BorrowedRef variable) {
+  if (PyContextToken_CheckExact(variable.get())) {
+    const Ref own = DefaultInContext(variable);
+    return own ? Ref::Create(frame_ops::OldValueOfToken(variable)) : Ref();
+  }
   if (!PyContextVar_CheckExact(variable.get())) return Ref();
   static PyObject* const unset = PyList_New(0);
   PyObject* value = nullptr;
@@ -330,10 +335,14 @@ Ref ValueInContext(BorrowedRef variable) {
 }
 
 Ref DefaultInContext(BorrowedRef variable) {
+  if (PyContextToken_CheckExact(variable.get())) {
+    PyObject* own = frame_ops::VariableOfToken(variable);
+    if (own == nullptr || frame_ops::OldValueOfToken(variable) != nullptr) return Ref::Create(own);
+    const Ref now = ValueInContext(own);
+    return now ? Ref::Create(own) : Ref();  // what is not set cannot be unset
+  }
   if (!PyContextVar_CheckExact(variable.get())) return Ref();
-  PyObject* value = nullptr;
-  if (PyContextVar_Get(variable, nullptr, &value) < 0) PyErr_Clear();
-  return Ref::Steal(value);
+  return Ref::Create(frame_ops::DefaultOfContextVariable(variable));
 }
 
 absl::Status MakeRead(const Source& source, Read* read) {

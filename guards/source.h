@@ -44,8 +44,8 @@ enum class SourceKind : std::uint8_t {
   kMethodFunction,  // base.__func__ of a bound method; the method descriptor of a bound C method
   kTensorGrad,      // base.grad of a tensor
   kWeakrefTarget,   // what the weak reference `base` refers to; None once it is dead
-  kContextValue,    // what the context variable `base` is set to in the current context; absent if it is not
-  kContextDefault,  // what the context variable `base`, which is not set, gives
+  kContextValue,    // what the context variable `base` is set to, or the token `base` sets it back to; or absent
+  kContextDefault,  // what the context variable `base` gives where it is not set; the variable of a usable token
   kCachedResult,    // what functools.lru_cache's wrapper `base` keeps for the call `key`; absent if nothing
   kMaxlen,          // base.maxlen of a deque
   kLength,          // len(base) of a container, raw (RawLength)

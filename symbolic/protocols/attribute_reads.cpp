@@ -131,6 +131,11 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
     if (const BorrowedRef own = special_.OwnOf(type, N().getattribute)) {
       return special_.CallGetAttribute(act, owner, own, name);
     }
+    if (!ReadsGenerically(reads_.LookupInType(type, N().getattribute))) {
+      return breaks_.Break(GraphBreakKind::kOpaqueObject,
+                           absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name,
+                                        ", whose attributes C code finds"));
+    }
   }
   return GenericGetAttr(act, owner, name, false);
 }

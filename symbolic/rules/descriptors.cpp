@@ -10,6 +10,13 @@ bool IsNativeDefault(BorrowedRef method, BorrowedRef name) {
   return own_name == name.get() || PyUnicode_Compare(own_name, name) == 0;
 }
 
+bool ReadsGenerically(BorrowedRef getattribute) {
+  if (!getattribute || getattribute.type() != &PyWrapperDescr_Type) return false;
+  void* const wrapped = reinterpret_cast<PyWrapperDescrObject*>(getattribute.get())->d_wrapped;
+  return wrapped == reinterpret_cast<void*>(PyBaseObject_Type.tp_getattro) ||
+         wrapped == reinterpret_cast<void*>(PyModule_Type.tp_getattro);
+}
+
 void SetMissingAttribute(BorrowedRef object, BorrowedRef name) {
   PyThreadState* thread = PyThreadState_Get();
   Ref error = frame_ops::FetchRaised(thread);

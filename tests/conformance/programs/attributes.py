@@ -1,5 +1,6 @@
 """Attribute access: properties, slots, attribute hooks, descriptors, attributes by name."""
 
+import threading
 import types
 
 import torch
@@ -287,3 +288,38 @@ def what_modules_have_by_their_type():
         return x + len(module.__dict__) * 0, known, text, len(vars(types)) > 3, torch.__class__.__name__
 
     return Case(f, vector(), observe=asked)
+
+
+@program(whole=False)
+def another_in_each_thread():
+    class Depth(threading.local):
+        depth = 1
+        names = ("class",)
+
+        def __init__(self):
+            self.stack = ["first"]
+
+    class Hooked(threading.local):
+        scale = 2
+
+        def __getattr__(self, name):
+            return len(name)
+
+        def __getattribute__(self, name):
+            return super().__getattribute__(name)
+
+    depth, hooked = Depth(), Hooked()
+    depth.depth = 5
+    hooked.scale = 7
+
+    def f(x):
+        y = x * depth.depth * hooked.scale + hooked.more
+        if hasattr(depth, "extra"):
+            y = y + getattr(depth, "extra")
+        return y, depth.names, list(depth.stack), getattr(depth, "depth"), depth.__class__ is Depth
+
+    def change():
+        depth.depth, depth.extra, hooked.scale, depth.names = 6, 3, 8, ("own",)
+        depth.stack.append("more")
+
+    return Case(f, vector(), then=[change, lambda: delattr(depth, "depth")])

@@ -343,3 +343,94 @@ def backward_reads_it():
         return y
 
     return Case(f, leaf(), then=[runs(lambda: scale.set(5.0))])
+
+
+@program(whole=False)
+def token_from_before_the_break():
+    bare = contextvars.ContextVar("bare")
+    scale = contextvars.ContextVar("scale", default=2)
+
+    def f(x):
+        first, second, third = bare.set(3), bare.set(4), scale.set(x)
+        torch._dynamo.graph_break()
+        scale.reset(third)
+        bare.reset(second)
+        x = x * bare.get() + scale.get()
+        bare.reset(first)
+        told = bare.get("nothing")
+        again = bare.set(9)
+        x = x + bare.get()
+        bare.reset(again)
+        return x, told, bare.get("nothing"), scale.get(7)
+
+    return Case(f, vector(), look=lambda: (bare.get(None), scale.get()), then=[runs(lambda: bare.set(6)), lambda: None])
+
+
+@program
+def reset_by_tokens_that_are_handed_in():
+    scale = contextvars.ContextVar("scale", default=2)
+    other = contextvars.ContextVar("other", default=3)
+    scale.set(6)
+    tokens = (other.set(4), scale.set(7))
+
+    def f(x, first, second):
+        x = x * scale.get() + other.get()
+        try:
+            other.reset(first)
+            scale.reset(second)
+        except (RuntimeError, ValueError) as error:
+            return x + other.get(), type(error)
+        return x + scale.get() * other.get(), None
+
+    def handed(token):
+        return lambda: Args(vector(), other.set(5), token())
+
+    def used():
+        token = scale.set(6)
+        scale.reset(token)
+        return token
+
+    return Case(
+        f,
+        vector(),
+        *tokens,
+        look=lambda: (scale.get(), other.get()),
+        then=[handed(lambda: scale.set(8)), handed(used), handed(lambda: other.set(9)), handed(lambda: scale.set(1))],
+    )
+
+
+@program(whole=False)
+def set_behind_a_reset_and_kept():
+    level = contextvars.ContextVar("level", default="none")
+
+    def f(x):
+        outer = level.set("outer")
+        torch._dynamo.graph_break()
+        level.reset(outer)
+        kept = level.set("kept")
+        x = x + 1
+        torch._dynamo.graph_break()
+        told = kept.old_value is contextvars.Token.MISSING, level.get()
+        level.reset(kept)
+        return x, told, level.get()
+
+    return Case(f, vector(), look=level.get, then=[runs(lambda: level.set("more"))])
+
+
+@program(whole=False)
+def tokens_that_are_refused():
+    mode = contextvars.ContextVar("mode", default="none")
+    other = contextvars.ContextVar("other", default="none")
+
+    def f(x):
+        token = mode.set("a")
+        torch._dynamo.graph_break()
+        told = []
+        for variable in (other, mode, mode):
+            try:
+                variable.reset(token)
+            except (RuntimeError, ValueError) as error:
+                told.append(type(error).__name__)
+        return x + len(told), told, mode.get()
+
+    return Case(f, vector(), look=mode.get, then=[lambda: None])
