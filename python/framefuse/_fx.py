@@ -134,10 +134,10 @@ class _GraphBuilder:
                     raise _Refused(begin, f"{target} has no name")
                 self._expanded.add(index)
                 return self._write_aten(end)
-            self._keeps_types = host_tensor
-            fakes = [self._recording.value_of(arg) for arg in args if isinstance(arg, torch.Tensor)]
-            self._versions.note_call(target, fakes, map(self._recording.node, range(begin, end)))
-            args, kwargs = self._with_nodes(args), self._with_nodes(kwargs or {})
+        self._keeps_types = host_tensor
+        fakes = [self._recording.value_of(arg) for arg in args if isinstance(arg, torch.Tensor)]
+        self._versions.note_call(target, fakes, map(self._recording.node, range(begin, end)))
+        args, kwargs = self._with_nodes(args), self._with_nodes(kwargs or {})
         if target in _INPLACE and not isinstance(args[0], fx.Node):  # `0 += t` is no statement
             target = _INPLACE[target]
         node = self.graph.create_node(op, target, args, kwargs)
