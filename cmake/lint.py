@@ -16,6 +16,7 @@ import function_lengths
 import import_rules
 import include_rules
 import operator_names
+import unwinding_tests
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".py", ".def", ".cu"}
@@ -59,6 +60,8 @@ def violations(root, path):
     if path.suffix in CPP:
         for number, message in operator_names.violations(path, lines, debts.OPERATOR_NAMES):
             yield f"line {number}: {message}"
+        for number, message in unwinding_tests.violations(path, lines, debts.UNWINDING):
+            yield f"line {number}: {message}"
     for number, line in enumerate(lines, 1):
         if path.suffix in CPP and VERSION_CONDITION.search(line) and "versions" not in path.parts:
             yield f"line {number}: Python version condition outside frame_eval/versions/"
@@ -88,7 +91,7 @@ def paid_debts(root):
         text = (root / file).read_text(encoding="utf-8") if (root / file).is_file() else ""
         if all(found != of for found, *_ in class_sizes.classes(text)):
             yield f"cmake/debts.py: there is no {name}"
-    for file in [*debts.DEFAULTS, *debts.OPERATOR_NAMES]:
+    for file in [*debts.DEFAULTS, *debts.OPERATOR_NAMES, *debts.UNWINDING]:
         if not (root / file).is_file():
             yield f"cmake/debts.py: there is no {file}"
 

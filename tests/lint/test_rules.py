@@ -14,6 +14,7 @@ import import_rules  # noqa: E402
 import include_rules  # noqa: E402
 import lint  # noqa: E402
 import operator_names  # noqa: E402
+import unwinding_tests  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -158,6 +159,7 @@ def test_a_debt_of_nothing_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(lint.debts, "CLASSES", {"a.h: Gone": (41, 0), "b.h: Here": (41, 0)})
     monkeypatch.setattr(lint.debts, "DEFAULTS", {"c.cpp": 1})
     monkeypatch.setattr(lint.debts, "OPERATOR_NAMES", {})
+    monkeypatch.setattr(lint.debts, "UNWINDING", {})
     (tmp_path / "b.h").write_text("class Here {};\n")
     assert list(lint.paid_debts(tmp_path)) == ["cmake/debts.py: there is no a.h: Gone", "cmake/debts.py: there is no c.cpp"]
 
@@ -194,3 +196,21 @@ def test_names_of_operators(line, count):
     assert list(operator_names.violations(path, [line], {str(path): count})) == []
     assert len(list(operator_names.violations(path, [line], {str(path): count + 1}))) == 1
     assert list(operator_names.violations(pathlib.Path("backends/graph/operators.def"), [line], {})) == []
+
+
+@pytest.mark.parametrize(
+    "line, count",
+    [
+        ("  if (breaks_.unwinding()) return Value();", 1),
+        ("  if (!v || control.unwinding) return breaks_.unwinding() ? 1 : 2;", 2),
+        ("  return Value();  // the run is unwinding", 0),
+        ('  Fail("unwinding");', 0),
+        ("  if (result.outcome == Outcome::kUnwound) return;", 0),
+    ],
+)
+def test_tests_of_unwinding(line, count):
+    path = pathlib.Path("symbolic/calls/x.cpp")
+    assert len(list(unwinding_tests.violations(path, [line], {}))) == count
+    assert list(unwinding_tests.violations(path, [line], {str(path): count})) == []
+    assert len(list(unwinding_tests.violations(path, [line], {str(path): count + 1}))) == 1
+    assert list(unwinding_tests.violations(pathlib.Path("symbolic/evaluator/evaluator.cpp"), [line], {})) == []
