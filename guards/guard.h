@@ -97,6 +97,8 @@ class GuardSet {
   void AddStorage(SourceId source, BorrowedRef tensor);  // its offset, and the bytes of the storage
   // The guard of AddTensor compares whether it is a leaf, too.
   void AddLeaf(SourceId source, BorrowedRef tensor);
+  // The guard of AddTensor compares that no attribute of its own hides one of its class, too.
+  void AddShownClass(SourceId source, BorrowedRef tensor);
   // The guard of AddTensor leaves these dimensions out (bit i: dimension i). False: it compares them.
   bool FreeSizes(SourceId source, std::uint32_t sizes, std::uint32_t strides);
   // Records the dispatcher-wide state that every capture depends on, as it is now. To be called before the capture

@@ -131,6 +131,8 @@ void GuardSet::AddStorage(SourceId source, BorrowedRef tensor) { AddToTensor(sou
 
 void GuardSet::AddLeaf(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordLeaf); }
 
+void GuardSet::AddShownClass(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordShownClass); }
+
 bool GuardSet::FreeSizes(SourceId source, std::uint32_t sizes, std::uint32_t strides) {
   for (Guard& g : guards_) {
     if (g.source != source || g.kind != GuardKind::kTensor) continue;

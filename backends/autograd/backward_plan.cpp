@@ -284,7 +284,7 @@ absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const Key
 
 absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferentiable(const Key& key) const {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<Differentiable>& found = differentiable_[key.wanted + "|" + key.cut];
+  std::unique_ptr<Differentiable>& found = differentiable_[NameOf(key)];
   if (found == nullptr) {
     FF_ASSIGN_OR_RETURN(found, CompileDifferentiable(key));
   }
@@ -370,22 +370,40 @@ std::vector<std::int32_t> BackwardPlan::Readers(const std::string& defined) cons
   return readers;
 }
 
+namespace {
+
+// What depends on undefined tangents alone leaves the joint graph: computed with zeros, it may meet an infinity.
+// Returns which gradients are wanted and come.
+std::vector<bool> DropUndefined(const BackwardPlan& plan, const BackwardPlan::Key& key, Graph& joint) {
+  std::vector<ValueId> tangents;
+  for (const std::int32_t t : plan.tangents()) tangents.push_back(joint.inputs[At(t)].value);
+  const TangentUse use(joint, tangents);
+  use.DropUndefined(joint, key.defined);
+  std::vector<bool> comes(key.wanted.size());
+  for (std::size_t g = 0; g < comes.size(); ++g) {
+    const ValueId v = joint.outputs[At(plan.gradients()[g])].value;
+    comes[g] = key.wanted[g] == '1' && v != kNoValue && !use.IsLeftOut(v, key.defined);
+  }
+  return comes;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::CompileDifferentiable(
     const Key& key) const {
-  const std::string& wanted = key.wanted;
   Graph joint = joint_;
   std::vector<CutPoint> places;
   for (const OutputGradient& o : CutBy(key)) {
     places.push_back({At(gradients_[o.gradient]), joint.inputs[At(tangents_[o.tangent])].value});
   }
   FF_RETURN_IF_ERROR(CutAt(joint, places));
+  const std::vector<bool> comes = DropUndefined(*this, key, joint);
   MakeDifferentiable(joint);
   auto result = std::make_unique<Differentiable>();
   std::vector<ValueId> roots;
-  for (std::size_t g = 0; g < wanted.size(); ++g) {
-    ValueId v = joint.outputs[At(gradients_[g])].value;
-    if (wanted[g] != '1' || v == kNoValue) continue;
-    roots.push_back(v);
+  for (std::size_t g = 0; g < comes.size(); ++g) {
+    if (!comes[g]) continue;
+    roots.push_back(joint.outputs[At(gradients_[g])].value);
     result->gradients.push_back(static_cast<std::int32_t>(g));
   }
   std::vector<bool> constant = ConstantValues();

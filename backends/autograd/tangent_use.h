@@ -22,6 +22,9 @@ class TangentUse {
  public:
   // The inputs of `backward` are `saved` saved values, then the tangents.
   TangentUse(const ir::Graph& backward, std::size_t saved);
+  // Of a graph with these tangents; it does not tell who reads saved values.
+  TangentUse(const ir::Graph& joint, const std::vector<ir::ValueId>& tangents)
+      : tangents_(TangentsOfValues(joint, tangents)) {}
 
   // Nodes that compute with tangents and read saved value s, also through nodes that do not.
   const std::vector<std::int32_t>& ReadersOf(std::size_t s) const { return readers_[s]; }

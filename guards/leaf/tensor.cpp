@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "c10/core/TensorImpl.h"
+#include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
 namespace {
@@ -173,6 +174,21 @@ bool RecordLeaf(BorrowedRef object, TensorSpec* spec) {
   return true;
 }
 
+// Out of line: hardly any tensor has attributes of its own.
+[[gnu::noinline]] bool HidesClass(BorrowedRef object) noexcept {
+  Py_ssize_t at = 0;
+  PyObject *name = nullptr, *value = nullptr;
+  while (frame_ops::NextInstanceAttr(object, &at, &name, &value)) {
+    if (frame_ops::TypeLookup(object.type(), name) != nullptr) return true;
+  }
+  return false;
+}
+
+bool RecordShownClass(BorrowedRef object, TensorSpec* spec) {
+  spec->shows_class = !HidesClass(object);
+  return spec->shows_class;
+}
+
 bool FreeSizes(TensorSpec* spec, std::uint32_t sizes, std::uint32_t strides) {
   constexpr int kBits = 32;
   if (!spec->plain || spec->dim > kBits) return false;
@@ -191,9 +207,9 @@ std::int64_t StrideOf(BorrowedRef tensor, int dim) {
 bool TensorSpec::operator==(const TensorSpec& other) const {
   return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
          dim == other.dim && requires_grad == other.requires_grad && compares_leaf == other.compares_leaf &&
-         is_leaf == other.is_leaf && has_hooks == other.has_hooks && plain == other.plain && offset == other.offset &&
-         free_sizes == other.free_sizes && free_strides == other.free_strides && Sizes() == other.Sizes() &&
-         Strides() == other.Strides();
+         is_leaf == other.is_leaf && has_hooks == other.has_hooks && shows_class == other.shows_class &&
+         plain == other.plain && offset == other.offset && free_sizes == other.free_sizes &&
+         free_strides == other.free_strides && Sizes() == other.Sizes() && Strides() == other.Strides();
 }
 
 namespace {
@@ -249,7 +265,7 @@ inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const Autog
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
   if (!object || object.type() != spec.type) return false;
   c10::TensorImpl* impl = Impl(object.get());
-  return impl != nullptr && CheckImpl(spec, *impl, MetaOf(*impl));
+  return impl != nullptr && CheckImpl(spec, *impl, MetaOf(*impl)) && !(spec.shows_class && HidesClass(object));
 }
 
 // One flat loop: calls would take as long as the comparisons.
@@ -277,6 +293,7 @@ bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
     const AutogradMeta* meta = MetaOf(*impl);
     hints[i] = {impl, meta};
     if (!CheckImpl(spec, *impl, meta)) return false;
+    if (spec.shows_class && HidesClass(object)) return false;
   }
   return true;
 }
@@ -319,6 +336,7 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
     const c10::DispatchKeySet expected(c10::DispatchKeySet::RAW, spec.key_set);
     return Mismatch("dispatch keys", c10::toString(expected), c10::toString(impl->key_set()));
   }
+  if (spec.shows_class && HidesClass(object)) return "an attribute of its own hides one of its class";
   return CheckTensor(spec, object) ? "" : "metadata mismatch";
 }
 

@@ -29,10 +29,11 @@ struct TensorSpec {
   std::int16_t dim = 0;      // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
   bool requires_grad = false;
   bool compares_leaf = false;
-  bool is_leaf = true;     // as recorded where it is compared, else true
-  bool has_hooks = false;  // for gradients; compared where is_leaf is
-  bool plain = false;      // strided, sizes and strides stored inline, by default policy
-  bool packed = false;     // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
+  bool is_leaf = true;       // as recorded where it is compared, else true
+  bool has_hooks = false;    // for gradients; compared where is_leaf is
+  bool plain = false;        // strided, sizes and strides stored inline, by default policy
+  bool shows_class = false;  // no attribute of its own hides one of its class
+  bool packed = false;       // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
   std::uint32_t free_sizes = 0, free_strides = 0;  // by bit: dimensions whose size or stride is not compared
   std::array<std::int64_t, kInlineDims> sizes{};
   std::array<std::int64_t, kInlineDims> strides{};
@@ -68,6 +69,10 @@ bool RecordStorage(BorrowedRef object, TensorSpec* spec);
 bool RecordOffset(BorrowedRef object, TensorSpec* spec);
 // Whether it is a leaf, and whether hooks wait for its gradient, comes to what `spec` holds.
 bool RecordLeaf(BorrowedRef object, TensorSpec* spec);
+// Whether an attribute of the tensor's own hides one of its class: `x.sum = 1`.
+bool HidesClass(BorrowedRef object) noexcept;
+// That none does comes to what `spec` holds. False: one does.
+bool RecordShownClass(BorrowedRef object, TensorSpec* spec);
 // The dimensions in the masks are not compared; of a plain tensor with no more of them than bits.
 bool FreeSizes(TensorSpec* spec, std::uint32_t sizes, std::uint32_t strides);
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept;

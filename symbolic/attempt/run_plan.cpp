@@ -69,8 +69,8 @@ bool RunPlan::TryWithoutSymbols(const AttemptFound& found) {
     FF_LOG(kDynamic) << "with symbolic sizes it breaks, and is tried without any: " << found.broke->reason.Text();
     return true;
   }
-  const bool same =
-      broke_with_symbols_ && static_sizes_ && !stop_ && found.broke->position.executed == broke_with_symbols_->executed;
+  // The two runs may have gone two ways: what follows from symbols is not known to both.
+  const bool same = static_sizes_ && !stop_ && broke_with_symbols_ == found.broke->position;
   if (same) static_sizes_ = false;
   return false;
 }

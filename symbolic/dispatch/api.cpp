@@ -81,6 +81,7 @@ class CompiledTarget final : public CallTarget {
       }
     }
     const CompiledCall call;
+    const OwnLimitScope limit;
     const HookScope scope(HookMode::kRun, &runner_);
     PyFunctionObject* function = FunctionOf(callable_);
     if (function != nullptr) {

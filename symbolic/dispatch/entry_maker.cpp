@@ -102,6 +102,9 @@ MakerId NextMaker() {
 
 }  // namespace
 
+OwnLimitScope::OwnLimitScope() : outer_(std::exchange(frames_at_limit, 0)) {}
+OwnLimitScope::~OwnLimitScope() { frames_at_limit = outer_; }
+
 EntryMaker::EntryMaker(AttemptSettings settings) : settings_(std::move(settings)), id_(NextMaker()) {}
 
 PyCodeObject* EntryMaker::Shown(PyCodeObject* code) const {
@@ -320,9 +323,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
     }
     return None(FallbackKind::kRecordedStream, ShownCode(view));
   }
-  if (!settings_.fullgraph && !site.retries.MayTry()) {
-    return Waiting(view, site, after);
-  }
+  if (!settings_.fullgraph && !site.retries.MayTry()) return Waiting(view, site, after);
   return Compile(thread, frame, site, known);
 }
 

@@ -27,6 +27,18 @@ class RunObserver {
   virtual void OnFallback(const EagerFallback& fallback) = 0;
 };
 
+// A compiled object is called, which has a limit of its own, also below a frame that is at another one's.
+class OwnLimitScope {
+ public:
+  OwnLimitScope();
+  ~OwnLimitScope();
+  OwnLimitScope(const OwnLimitScope&) = delete;
+  OwnLimitScope& operator=(const OwnLimitScope&) = delete;
+
+ private:
+  const int outer_;
+};
+
 class EntryMaker {
  public:
   explicit EntryMaker(AttemptSettings settings);

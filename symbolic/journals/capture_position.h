@@ -19,6 +19,10 @@ struct CapturePosition {
   std::uint64_t executed = 0;
   RefOf<PyCodeObject> code;
   int instruction = 0;
+
+  bool operator==(const CapturePosition& other) const {
+    return executed == other.executed && code.get() == other.code.get() && instruction == other.instruction;
+  }
 };
 
 struct BreakRecord {

@@ -192,6 +192,17 @@ SourceId ReadJournal::SourceOfConsumed(BorrowedRef leaf) const {
   return *source;
 }
 
+SourceId ReadJournal::SourceToLoad(BorrowedRef leaf) {
+  const SourceId source = SourceOfConsumed(leaf);
+  if (source == kNoSource || IsSymbolicLeaf(tracer_.numbers(), leaf)) return source;
+  const bool number = number_sources_.contains(source);
+  for (const SourceId other : consumed_leaves_.find(leaf.get())->second) {
+    if (other == source || number_sources_.contains(other) != number) continue;
+    AddGuard(source, GuardKind::kSameAs, nullptr, other);
+  }
+  return source;
+}
+
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.
 bool ReadJournal::GuardLeafIdentity(ValueView left, ValueView right, bool same) {
   if (left.object.type() != right.object.type() || !IsLeaf(left.object) || ValueDecidesIdentity(left.object)) {

@@ -69,6 +69,8 @@ class ReadJournal {
   void PinNumber(BorrowedRef object);  // symbolic sizes that it is or holds
   // Where a leaf that goes on without its source came from: in a later call an equal object may be there.
   SourceId SourceOfConsumed(BorrowedRef leaf) const;
+  // The same, to load it from there. Where it came from several places, they must hold one object in a later call, too.
+  SourceId SourceToLoad(BorrowedRef leaf);
   // Whether two leaves are one object is a fact of its own. False: broke.
   bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
 

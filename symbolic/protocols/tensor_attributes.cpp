@@ -76,6 +76,14 @@ Value TensorAttributes::OwnOf(Tracked& tensor, BorrowedRef name) {
   return Value();
 }
 
+// An attribute of its class is read of an input: its own come first.
+void TensorAttributes::GuardShown(Tracked& tensor, BorrowedRef name) {
+  if (tensor.shows_class || tensor.source == kNoSource) return;
+  if (HidesClass(tensor.original)) return reads_.AddGuard(tensor.source, GuardKind::kLacksAttr, name);
+  tensor.shows_class = true;
+  reads_.guards().AddShownClass(tensor.source, tensor.original);
+}
+
 Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   BorrowedRef descriptor = reads_.LookupInType(owner.object.type(), name);
   Tracked* t = objects_.Find(owner.object);
@@ -86,6 +94,7 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
     if (t == nullptr) own.object = Ref::Create(frame_ops::RawInstanceAttr(owner.object, name));
     if (t != nullptr && set) own = OwnOf(*t, name);
     if (own || breaks_.unwinding()) return own;
+    if (!set) GuardShown(*t, name);
   }
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0 && descriptor.type() == &PyGetSetDescr_Type) {
     auto* type = reinterpret_cast<PyObject*>(owner.object.type());  // the tensor's guard compares it

@@ -32,6 +32,7 @@ class TensorAttributes {
   Value TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name);
 
  private:
+  void GuardShown(Tracked& tensor, BorrowedRef name);
   Value OwnOf(Tracked& tensor, BorrowedRef name);
 
   FunctionModes& modes_;

@@ -102,7 +102,7 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
     const bool symbolic = capture_.tracer().numbers().Holds(object);
-    if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
+    if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceToLoad(object);
     if (symbolic && PyTuple_Check(object.get()) && source == kNoSource) {
       const auto made = known_.find(object.get());
       return made != known_.end() ? made->second : OfTuple(object);

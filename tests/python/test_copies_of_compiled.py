@@ -181,6 +181,48 @@ def test_a_trainer_may_do_with_it_what_it_does_with_modules(x):
     torch.testing.assert_close(type(compiled).forward(compiled, x), Net.forward(original, x))
 
 
+class Trained(nn.Module):
+    """As Lightning's modules: the trainer calls the step, and the step calls the module."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        with torch.no_grad():
+            self.fc.weight.copy_(torch.arange(16.0).reshape(4, 4) / 16)
+            self.fc.bias.zero_()
+
+    def forward(self, x):
+        return self.fc(x).relu()
+
+    def training_step(self, batch, index):
+        return ((self(batch) - index) ** 2).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def fit(module, batches):
+    optimizer, losses = module.train().configure_optimizers(), []
+    for index, batch in enumerate(batches):
+        optimizer.zero_grad()
+        loss = module.training_step(batch, index)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_trainer_that_calls_a_method_of_the_module(x):
+    """What it fits is the compiled module, and not the one within."""
+    batches = [x * (1 + i) for i in range(4)]
+    before = framefuse.statistics()
+    losses = fit(framefuse.compile(Trained(), fullgraph=True), batches)
+    after = framefuse.statistics()
+    assert losses == pytest.approx(fit(Trained(), batches))
+    assert after["graphs"] - before["graphs"] == 1 and after["hits"] - before["hits"] == 3
+    assert after["eager_fallbacks"] == before["eager_fallbacks"]
+
+
 def test_copies_in_captured_code_are_compiled_once(x):
     linear = nn.Linear(4, 4)
 

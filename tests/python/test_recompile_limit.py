@@ -302,3 +302,24 @@ def test_a_general_entry_serves_at_the_limit(quiet):
         assert torch.equal(f(torch.ones(size)), torch.ones(size) * 2)
     captures, hits = change(before, "captures", "hits")
     assert captures < 6 and hits >= 300
+
+
+@pytest.mark.filterwarnings("ignore:framefuse. :RuntimeWarning")
+def test_a_compiled_function_below_one_at_its_limit():
+    """It has a limit of its own, and fullgraph of its own: nobody told it to run as Python."""
+    inner = framefuse.compile(lambda x: x * 2, fullgraph=True)
+
+    def f(x, n):
+        return inner(x) + n
+
+    framefuse.reset()
+    with framefuse.config.patch(recompile_limit=1):
+        outer = framefuse.compile(f, dynamic=False)
+        outer(torch.ones(2), 0)
+        before = framefuse.statistics()
+        for n in range(1, 4):
+            assert torch.equal(outer(torch.ones(2), n), torch.full((2,), 2.0 + n))
+        captures, hits, limit, below = change(
+            before, "captures", "hits", "eager_fallbacks.recompile_limit", "eager_fallbacks.below_recompile_limit"
+        )
+    assert (captures, hits, limit, below) == (1, 2, 3, 0)

@@ -1,5 +1,6 @@
 """Whether two names mean one object, and whether a name means anything: what only `is`, `==` or a handler asks."""
 
+import numpy as np
 import torch
 
 from conformance.program import Args, Case, program
@@ -117,3 +118,36 @@ def key_that_goes():
         return y * 5 if 4.5 not in names else y - 1
 
     return Case(f, vector(), then=[lambda: [table.pop("a")] and None, lambda: [names.pop(4.5)] and None, lambda: table.update(a=0)])
+
+
+def _kept(first, second):
+    """Two names of one number, then two equal numbers: which one is kept."""
+    kept, now = {}, [first, first]
+
+    def f(x, a, b):
+        y = x * a + b
+        kept["b"] = b
+        return y
+
+    def call(*numbers):
+        now[:] = numbers
+        return Args(vector(), *numbers)
+
+    later = [(first, second), (second, first), (second, second)]
+    then = [lambda p=p: call(*p) for p in later]
+    return Case(f, vector(), first, first, then=then, look=lambda: [kept["b"] is n for n in now])
+
+
+@program
+def which_of_two_equal_floats_is_kept():
+    return _kept(float("2.5"), float("2.5"))
+
+
+@program
+def which_of_two_equal_numbers_of_numpy_is_kept():
+    return _kept(np.float32(2.5), np.float32(2.5))
+
+
+@program
+def which_of_two_equal_integers_is_kept():
+    return _kept(int("1000"), int("1000"))

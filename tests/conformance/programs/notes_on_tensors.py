@@ -33,6 +33,46 @@ def note_that_is_read_and_written():
 
 
 @program
+def note_that_hides_a_method():
+    x = vector()
+
+    def f(x):
+        return x.sum() * 2
+
+    def hide():
+        x.sum = lambda: vector(1, 50.0)
+
+    return Case(f, x, then=[hide, lambda: delattr(x, "sum"), hide, lambda: Args(vector())])
+
+
+@program
+def note_that_hides_one_method_and_then_another():
+    x = vector()
+    x.mean = 3
+
+    def f(x):
+        return x.sum() * x.mean
+
+    def hide():
+        x.sum = lambda: vector(1, 50.0)
+
+    return Case(f, x, then=[hide, lambda: delattr(x, "sum")])
+
+
+@program
+def note_written_where_a_method_was_read():
+    def f(x):
+        try:
+            y = x + getattr(x, "t", 1)
+        except TypeError:
+            y = x * 3
+        x.t = y
+        return y + x.t
+
+    return Case(f, vector(), then=[lambda: None, lambda: None, lambda: Args(vector(3, 5.0))])
+
+
+@program
 def note_deleted():
     x = vector()
     x.first, x.second = 1, 2

@@ -93,6 +93,25 @@ def after_writes():
 
 
 @program(whole=False)
+def a_break_on_either_way_with_a_number_that_changes():
+    said = []
+
+    def f(x, limit):
+        if x > limit:
+            raise ValueError(input_of(limit))
+        pair = 1, input_of(limit)
+        return x * 2, pair
+
+    @torch._dynamo.disable
+    def input_of(n):
+        said.append(n)
+        return n
+
+    numbers = ((1, 2), (1, 3), (9, 4), (1, 5), (9, 6))
+    return Case(f, torch.tensor(1.0), 9, then=[lambda x=x, n=n: Args(torch.tensor(float(x)), n) for x, n in numbers], observe=said)
+
+
+@program(whole=False)
 def after_a_write_into_an_argument():
     def f(x, y):
         y.add_(1)
