@@ -153,7 +153,8 @@ class GuardProgram {
   // integers, by the text of their source.
   struct OtherSizes {
     std::string source;
-    std::vector<int> dims, strides;  // both empty: it is an integer
+    std::vector<int> dims, strides;
+    bool is_number() const { return dims.empty() && strides.empty(); }
   };
   virtual std::vector<OtherSizes> FindOtherSizes(const FrameView& frame) const = 0;
 };

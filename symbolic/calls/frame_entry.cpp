@@ -152,6 +152,13 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   }
   ExpectedCall call = std::exchange(expected_, ExpectedCall());
   if (call.function != reinterpret_cast<PyObject*>(frame_ops::Function(frame))) call = ExpectedCall();
+  Activation act = ActivationOf(frame, call);
+  if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
+  return starting_generator ? frame_ops::EvalDefault(thread, frame, throw_flag) : EvaluateFrame(act, StartAt::kNext);
+}
+
+Activation FrameEntry::ActivationOf(frame_ops::Frame* frame, const ExpectedCall& call) const {
+  const PyCodeObject* code = frame_ops::Code(frame);
   Activation act;
   act.frame = frame;
   act.parent = frames_.top();
@@ -163,8 +170,7 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   act.sources.assign(
       static_cast<std::size_t>(frame_ops::SlotCount(code)) + static_cast<std::size_t>(code->co_stacksize), kNoSource);
   act.stack_depth = frame_ops::StackDepth(frame);
-  if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
-  return starting_generator ? frame_ops::EvalDefault(thread, frame, throw_flag) : EvaluateFrame(act, StartAt::kNext);
+  return act;
 }
 
 bool FrameEntry::DeferWarning(frame_ops::Frame* show) {

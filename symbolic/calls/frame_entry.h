@@ -43,6 +43,7 @@ class FrameEntry final : public FrameHandler {
   void Expect(ExpectedCall call) { expected_ = std::move(call); }
 
  private:
+  Activation ActivationOf(frame_ops::Frame* frame, const ExpectedCall& call) const;
   bool BreaksAsItStarts(frame_ops::Frame* frame);
   bool DeferWarning(frame_ops::Frame* show);  // the entry says it
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);

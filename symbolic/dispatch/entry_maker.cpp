@@ -183,8 +183,7 @@ void EntryMaker::NoteOtherSizes(const Entries& known, const FrameView& view) con
   if (settings_.sizes->mode() == DynamicMode::kNever) return;
   for (const std::shared_ptr<Entry>& e : known) {
     for (const GuardProgram::OtherSizes& other : static_cast<const CompiledEntry&>(*e).guards->FindOtherSizes(view)) {
-      const bool is_number = other.dims.empty() && other.strides.empty();
-      if (is_number && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);
+      if (other.is_number() && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);
       for (const int dim : other.dims) settings_.sizes->Note(view.code, other.source, dim);
       for (const int dim : other.strides) settings_.sizes->NoteStride(view.code, other.source, dim);
     }
