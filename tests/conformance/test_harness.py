@@ -401,6 +401,16 @@ def a_record(way="alone", **row):
     return work.Record({"versions": work.versions(), "work": {"test/program": {way: recorded}}})
 
 
+def test_a_compiler_that_never_breaks_fails():
+    """It says that it compiled all of each program, and runs Python: where a break is stated, fullgraph has to refuse."""
+    record = work.load()
+    programs = [p for p in all_programs() if not p.whole and record.has_breaks(p.name)][::8]
+    never_breaks = Doing(attempts=100, captured=100, graphs=100, nodes=10000)
+    verdicts = [judge(p, "fullgraph", never_breaks, record=record) for p in programs]
+    assert len(verdicts) > 40
+    assert [v.program for v in verdicts if v.status not in (LESS, WRONG)] == []
+
+
 @pytest.mark.parametrize(
     ("done", "status"),
     [

@@ -61,10 +61,11 @@ class Record:
 
     def less(self, program: str, way: str, work: Work) -> list[str]:
         """What is less than recorded, as the verdict's details. A program that is not recorded must compile something."""
-        row = self._work.get(program, {}).get(way)
-        recorded = Work(*row) if row is not None else None
+        recorded = self._of(program, way)
         if work.is_nothing() and (recorded is None or not recorded.is_nothing()):
             return ["work: nothing was compiled"]
+        if recorded is not None and recorded.refused and not work.refused and self._exact:
+            return ["work: expected a refusal of fullgraph, for the graph breaks there; got none"]
         if recorded is None or recorded.refused:
             return []
         if recorded.captures > 0 and work.captures == 0:
@@ -79,6 +80,15 @@ class Record:
         if work.breaks > recorded.breaks:
             details.append(f"work: expected breaks <= {recorded.breaks}, got {work.breaks}")
         return details
+
+    def has_breaks(self, program: str) -> bool:
+        """Whether its one call under fullgraph was refused, whatever it states."""
+        recorded = self._of(program, "fullgraph")
+        return recorded is not None and bool(recorded.refused)
+
+    def _of(self, program: str, way: str) -> Work | None:
+        row = self._work.get(program, {}).get(way)
+        return Work(*row) if row is not None else None
 
     def was_refused(self, program: str, way: str) -> bool:
         return f"{program} {way}" in self._refused

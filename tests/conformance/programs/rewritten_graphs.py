@@ -57,12 +57,24 @@ def views_between_convolutions():
 
 @program(graphs=1)
 def windows_that_leave_their_image():
-    """The next image has greater numbers than any of this one."""
+    """At the sides only: behind the end of a row comes the next one, whose numbers are greater, and the last row is not read."""
     stem = _layer(torch.nn.Conv2d(3, 32, 3, padding=1))
 
     @torch.no_grad()  # else the places of the largest are wanted, too
     def f(x):
-        y = stem(x) + x.mean((1, 2, 3), keepdim=True) * 50
+        y = stem(x) + torch.arange(10.0)[:, None] * 5
+        return functional.max_pool2d(y, (1, 3), (2, 1), (0, 1)) + 1
+
+    return Case(f, _images(2, 3, 10), then=[lambda: Args(_images(3, 3, 10))])
+
+
+@program(graphs=1)
+def windows_of_several_kinds():
+    stem = _layer(torch.nn.Conv2d(3, 32, 3, padding=1))
+
+    @torch.no_grad()
+    def f(x):
+        y = stem(x)
         near, beyond = functional.max_pool2d(y, 3, 2, 1), functional.max_pool2d(y, 2, 3, 0, ceil_mode=True)
         return near + 1, beyond * 2, functional.max_pool2d(y.relu(), (3, 2), (2, 1), 1)
 
