@@ -51,7 +51,9 @@ bool OnlyRaises(const Bytecode& code, int position) {
 std::optional<bool> TruthThatGoesOn(const Bytecode& code, int index) {
   int at = code.PositionOf(index);
   const std::vector<Instruction>& all = code.instructions();
-  if (all[static_cast<std::size_t>(at)].opcode == Opcode::kToBool) ++at;
+  // From 3.13 on the truth is asked for before the jump: by an instruction of its own, or by the comparison.
+  const Opcode asks = all[static_cast<std::size_t>(at)].opcode;
+  if (asks == Opcode::kToBool || asks == Opcode::kCompareOpToBool) ++at;
   if (static_cast<std::size_t>(at) + 1 >= all.size()) return std::nullopt;
   const Instruction& branch = all[static_cast<std::size_t>(at)];
   const bool jumps_if_true = branch.opcode == Opcode::kPopJumpIfTrue;

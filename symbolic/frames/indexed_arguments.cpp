@@ -28,6 +28,18 @@ bool IsLen(frame_ops::Frame* frame, PyObject* name) {
   return rule != nullptr && rule->kind == CallRule::Kind::kSpecial && rule->special == SpecialCall::kLen;
 }
 
+// Whether the instruction leaves the slot's value on top and does nothing else with the slot.
+bool LoadsLast(const Instruction& in, int slot) {
+  if (in.opcode == Opcode::kLoadFast) return true;
+  const bool of_two = in.opcode == Opcode::kLoadFastLoadFast || in.opcode == Opcode::kStoreFastLoadFast;
+  return of_two && (in.arg & 15) == slot && in.arg >> 4 != slot;
+}
+
+bool LoadsNumber(const Instruction& in, PyCodeObject* code) {
+  return in.opcode == Opcode::kLoadSmallInt ||
+         (in.opcode == Opcode::kLoadConst && PyLong_CheckExact(PyTuple_GET_ITEM(code->co_consts, in.arg)));
+}
+
 }  // namespace
 
 bool IsOnlyIndexed(frame_ops::Frame* frame, int slot) {
@@ -38,12 +50,12 @@ bool IsOnlyIndexed(frame_ops::Frame* frame, int slot) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].opcode == Opcode::kStoreGlobal) return false;
     if (!MentionsSlot(all[i], slot)) continue;
-    if (all[i].opcode != Opcode::kLoadFast || i == 0 || i + 2 >= all.size()) return false;
+    if (!LoadsLast(all[i], slot) || i == 0 || i + 2 >= all.size()) return false;
     const Instruction &before = all[i - 1], &next = all[i + 1];
-    const bool index = next.opcode == Opcode::kLoadConst && all[i + 2].opcode == Opcode::kBinarySubscr &&
-                       PyLong_CheckExact(PyTuple_GET_ITEM(code->co_consts, next.arg));
-    const bool length = before.opcode == Opcode::kLoadGlobal && next.opcode == Opcode::kCall && next.arg == 1 &&
-                        next.kwnames < 0 && IsLen(frame, PyTuple_GET_ITEM(code->co_names, before.arg >> 1));
+    const bool index = LoadsNumber(next, code) && all[i + 2].opcode == Opcode::kBinarySubscr;
+    const bool length = all[i].opcode == Opcode::kLoadFast && before.opcode == Opcode::kLoadGlobal &&
+                        next.opcode == Opcode::kCall && next.arg == 1 && next.kwnames < 0 &&
+                        IsLen(frame, PyTuple_GET_ITEM(code->co_names, before.arg >> 1));
     if (!index && !length) return false;
   }
   return true;

@@ -50,6 +50,12 @@ def lists_are_unread_too(*args):
     return args[0] + args[2]
 
 
+def two_with_names(*args):
+    x = args[0]
+    y = args[1]
+    return x + y * args[0]
+
+
 @pytest.mark.parametrize("f", [first, first_and_number])
 def test_an_item_that_is_not_taken_may_change(f):
     x = torch.ones(3)
@@ -60,6 +66,11 @@ def test_an_item_that_is_not_taken_may_change(f):
 def test_an_item_that_is_not_taken_may_be_one_that_no_capture_takes():
     x = torch.ones(3)
     assert captures_of(first, [(x, torch.ones(2).to_sparse()), (x, torch.ones(2))]) == 1
+
+
+def test_items_that_are_taken_behind_other_values():
+    x = torch.ones(3)
+    assert captures_of(two_with_names, [(x, 2.0, other) for other in [torch.ones(2), torch.ones(4, 5), None, [1], "text"]]) == 1
 
 
 def test_an_item_that_is_taken_is_guarded():
