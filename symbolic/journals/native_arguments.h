@@ -44,7 +44,7 @@ class NativeArguments {
   ObjectTable& objects_;
   ObjectContents& contents_;
   bool for_torch_ = false;
-  bool keeps_numbers_ = false;  // that are symbolic
+  bool keeps_numbers_ = false;                // that are symbolic
   absl::flat_hash_set<PyObject*> preparing_;  // containers that are being prepared
 };
 
