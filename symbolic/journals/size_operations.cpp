@@ -13,6 +13,8 @@
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/numpy_operations.h"
+#include "symbolic/journals/object_contents.h"
+#include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/messages/code_text.h"
 
@@ -70,7 +72,16 @@ bool IsNumber(BorrowedRef object) { return IsInteger(object) || PyFloat_CheckExa
 }  // namespace
 
 SizeOperations::SizeOperations(Journals& journals)
-    : tracer_(journals.tracer()), boundary_(journals.boundary()), reads_(journals.reads()) {}
+    : tracer_(journals.tracer()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      contents_(journals.contents()) {}
+
+bool SizeOperations::ReadItems(BorrowedRef sequence) {
+  if (Tracked* t = objects_.Find(sequence)) contents_.Realise(*t, true);
+  return boundary_.Check();
+}
 
 std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
@@ -158,11 +169,12 @@ std::optional<Value> SizeOperations::Extreme(bool largest, absl::Span<const Valu
 }
 
 std::optional<Value> SizeOperations::ExtremeOf(bool largest, BorrowedRef sequence) {
-  if (!PyTuple_Check(sequence.get())) return std::nullopt;
+  if (!PyTuple_Check(sequence.get()) && !PyList_CheckExact(sequence.get())) return std::nullopt;
+  if (!ReadItems(sequence)) return Value();
   absl::InlinedVector<ValueView, 8> items;
   bool symbolic = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence.get()); ++i) {
-    const BorrowedRef item(PyTuple_GET_ITEM(sequence.get(), i));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    const BorrowedRef item(PySequence_Fast_GET_ITEM(sequence.get(), i));
     if (!IsNumber(item)) return std::nullopt;
     symbolic = symbolic || tracer_.numbers().IsSymbolic(item);
     items.emplace_back(item, kNoSource);
@@ -248,6 +260,7 @@ std::optional<Value> SizeOperations::Power(ValueView base, ValueView exponent) {
 
 std::optional<Value> SizeOperations::Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start) {
   if (!PyTuple_Check(sequence.get()) && !PyList_CheckExact(sequence.get())) return std::nullopt;
+  if (!ReadItems(sequence)) return Value();
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.get());
   Ref result = Ref::Steal(PyLong_FromLongLong(start));
   bool symbolic = false;

@@ -16,6 +16,8 @@
 namespace framefuse {
 
 class Journals;
+class ObjectContents;
+class ObjectTable;
 class ReadJournal;
 
 class SizeOperations {
@@ -53,12 +55,16 @@ class SizeOperations {
   // By a small whole number that is not symbolic.
   std::optional<Value> Power(ValueView base, ValueView exponent);
   std::optional<Value> Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start);
+  // All of them are there, and have guards: what is computed of symbolic ones follows from the others. False: broke.
+  bool ReadItems(BorrowedRef sequence);
   bool IsSymbolic(ValueView v) const { return tracer_.numbers().IsSymbolic(v.object); }
   Value Done(Ref object) { return Value{std::move(object), kNoSource}; }
 
   tracing::Tracer& tracer_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;
+  ObjectTable& objects_;
+  ObjectContents& contents_;
 };
 
 // Arguments with SymInts in the places of symbolic sizes, for a call of torch's. Where torch would make a tensor of a

@@ -106,6 +106,15 @@ def sequences_from_outside_with_other_items():
 
 
 @program
+def numbers_put_behind_a_list_from_outside():
+    def f(x, listed, n):
+        listed.append(n)
+        return x * sum(listed), math.prod(listed), max(listed), min(listed), listed
+
+    return Case(f, vector(), [1, 2], 3, then=[lambda n=n, m=m: Args(vector(), [m, 2], n) for n, m in ((4, 1), (5, 1), (1, 7), (0, 7), (9, 2))])
+
+
+@program
 def written_places_of_an_input():
     def f(x, n):
         x[n, :2] = x[n, 2:]
