@@ -59,10 +59,6 @@ bool ShowsWarning(PyCodeObject* code) {
   return PyUnicode_CompareWithASCIIString(code->co_name, "_showwarnmsg") == 0 && IsWarningsCode(code);
 }
 
-bool MakesWarning(PyCodeObject* code) {
-  return PyUnicode_CompareWithASCIIString(code->co_qualname, "WarningMessage.__init__") == 0 && IsWarningsCode(code);
-}
-
 void ForgetWarning(frame_ops::Frame* show, PyObject* globals) {
   PyObject* registry = PyDict_GetItemString(globals, "__warningregistry__");
   PyObject* shown = frame_ops::Slots(show)[0];

@@ -10,7 +10,6 @@
 namespace framefuse {
 
 bool ShowsWarning(PyCodeObject* code);  // of warnings._showwarnmsg
-bool MakesWarning(PyCodeObject* code);  // of the __init__ of what that is called with
 // Takes the warning that `show`, a frame of that function, was called with out of a module's registry.
 void ForgetWarning(frame_ops::Frame* show, PyObject* globals);
 

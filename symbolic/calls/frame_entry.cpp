@@ -132,10 +132,8 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
     const tracing::OwnPythonScope own;
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
-  // C code does: a break there would make the warning fail.
-  const bool warns = expected_.function != function.get() && MakesWarning(code);
   if ((boundary_.depth().native == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
-      IsFinaliser(code) || warns || BelongsToTorchLeaf(frame)) {
+      IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     if (const std::optional<PyObject*> done = RunShardingFrame(thread, frame, throw_flag)) return *done;
     std::optional<FiltersOfProgram> filters;
     if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
