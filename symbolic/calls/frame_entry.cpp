@@ -156,7 +156,7 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
 }
 
 Activation FrameEntry::ActivationOf(frame_ops::Frame* frame, const ExpectedCall& call) const {
-  const PyCodeObject* code = frame_ops::Code(frame);
+  PyCodeObject* code = frame_ops::Code(frame);
   Activation act;
   act.frame = frame;
   act.parent = frames_.top();
