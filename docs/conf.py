@@ -25,7 +25,7 @@ def _settings() -> str:
 
 def _fill_in(app, docname, source) -> None:
     """The table of settings comes from where they are defined (common/config.def)."""
-    if docname == "api":
+    if docname == "settings":
         source[0] = source[0].replace("{settings}", _settings())
 
 
