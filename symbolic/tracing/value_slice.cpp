@@ -30,13 +30,18 @@ bool IsDetermined(const ir::Op& op) {
 // Where a graph's values are made and its memory is written.
 class Memory {
  public:
-  Memory(const ir::Graph& graph, const std::vector<ValueId>& inputs) : graph_(graph) {
+  // An input that nothing uses yet changes nothing, whose memory it has as well.
+  Memory(const ir::Graph& graph, const std::vector<ValueId>& inputs, const std::vector<ValueId>& wanted)
+      : graph_(graph) {
+    absl::flat_hash_set<ValueId> used(wanted.begin(), wanted.end());
+    for (const ir::Node& n : graph.nodes) ir::ForEachUse(n, [&](ValueId v) { used.insert(v); });
     absl::flat_hash_set<ir::StorageId> shared;
     const auto add = [&](ValueId v) {
       if (!own_.insert(graph.value(v).storage).second) shared.insert(graph.value(v).storage);
     };
     for (const ir::ConstantTensor& c : graph.constants) add(c.value);
     for (const ValueId input : inputs) {
+      if (!used.contains(input)) continue;
       add(input);
       inputs_[graph.value(input).storage] = input;
     }
@@ -89,8 +94,8 @@ class Memory {
 // The nodes that values follow from, found from the last to the first.
 class Search {
  public:
-  Search(const ir::Graph& graph, const SliceLimits& limits)
-      : graph_(graph), limits_(limits), memory_(graph, limits.inputs) {
+  Search(const ir::Graph& graph, const SliceLimits& limits, const std::vector<ValueId>& wanted)
+      : graph_(graph), limits_(limits), memory_(graph, limits.inputs, wanted) {
     for (const ir::ConstantTensor& c : graph.constants) constants_[c.value] = c.tensor;
   }
 
@@ -247,7 +252,7 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
                                          const SliceLimits& limits) {
   ValueSlice slice;
   slice.wanted_ = wanted;
-  Search search(graph, limits);
+  Search search(graph, limits, wanted);
   bool possible =
       std::all_of(wanted.begin(), wanted.end(), [&](ValueId v) { return search.Need(v, graph.nodes.size()); });
   for (std::size_t i = graph.nodes.size(); i-- > 0 && possible;) {

@@ -77,3 +77,45 @@ def the_number_is_kept_by_the_program():
         return r + kept[-1]
 
     return Case(f, vector(), torch.tensor([3]), observe=kept, then=[lambda: Args(vector(), torch.tensor([4]))] * 3)
+
+
+def _two_names(f):
+    """Calls f with a tensor and a view of it, whose numbers change between the calls; the view is met after the read."""
+    t = torch.tensor([1, 2])
+
+    def call(*numbers):
+        t.copy_(torch.tensor(numbers))
+        return Args(vector(), t, t.view(1, -1))
+
+    return Case(f, vector(), t, t.view(1, -1), then=[lambda n=n: call(*n) for n in ((1, 1), (2, 2), (1, 2), (5, 0))])
+
+
+@program(whole=False)
+def of_a_tensor_with_another_name_that_is_written_later():
+    def f(r, t, view):
+        t.clamp_(0, 2)
+        r = r + t.unique().numel()
+        view.add_(1)
+        return r, t
+
+    return _two_names(f)
+
+
+@program(whole=False)
+def of_a_tensor_with_another_name_that_was_written_before():
+    def f(r, t, view):
+        view.clamp_(0, 2)
+        r = r + t.unique().numel() + t.sum().item()
+        t.mul_(2)
+        return r + int(view[0, 1]), view
+
+    return _two_names(f)
+
+
+@program(whole=False)
+def of_a_tensor_with_another_name_that_is_read_later():
+    def f(r, t, view):
+        t.add_(1)
+        return r + t.unique().numel() + view.sum()
+
+    return _two_names(f)
