@@ -200,7 +200,7 @@ def arguments_that_do_not_fit():
     return Case(f, vector())
 
 
-@program
+@program(not_ways=("leaks",))  # TorchScript's executor keeps a tensor of its first runs
 def tensors_made_of_numbers():
     kept = []
 
