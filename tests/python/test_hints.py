@@ -122,17 +122,33 @@ def test_conditions_on_several_tensors(word):
 
 
 def test_comparing_whole_tensors():
+    """In a loop that changes them; one comparison of what came in is guarded."""
+
     def wrong(x):
-        return x + 1 if torch.equal(x, x * 1) else x
+        for _ in range(3):
+            x = x + 1
+            if torch.equal(x, x * 1):
+                x = x * 2
+        return x
 
     def wrong_too(x):
-        return x + 1 if torch.allclose(x, x * 1) else x
+        for _ in range(3):
+            x = x + 1
+            if torch.allclose(x, x * 1):
+                x = x * 2
+        return x
 
     def right(x):
-        return torch.where((x == x * 1).all(), x + 1, x)
+        for _ in range(3):
+            x = x + 1
+            x = torch.where((x == x * 1).all(), x * 2, x)
+        return x
 
     def right_too(x):
-        return torch.where(torch.isclose(x, x * 1).all(), x + 1, x)
+        for _ in range(3):
+            x = x + 1
+            x = torch.where(torch.isclose(x, x * 1).all(), x * 2, x)
+        return x
 
     check(wrong, ["torch.equal(x, x * 1)", "(a == b).all() stays a tensor"], right)
     framefuse.reset()

@@ -37,9 +37,10 @@ def windows(rows):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_end_of_a_growing_tensor(rows):
+    before = framefuse.statistics()["eager_fallbacks"]
     # For one column, for fewer than eight, for eight of any width.
     assert captures(pointwise, windows(rows)) <= 4
-    assert framefuse.statistics()["eager_fallbacks"] == 0
+    assert framefuse.statistics()["eager_fallbacks"] == before
 
 
 def test_windows_of_other_widths():
