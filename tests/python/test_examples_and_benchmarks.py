@@ -45,9 +45,15 @@ def test_breaks(tmp_path):
     assert "mended: 1 graph, 0 breaks" in output and "examples/breaks.py" in (tmp_path / "breaks.html").read_text()
 
 
-@pytest.mark.parametrize("name", ["custom_backend", "cuda_graphs"])
-def test_small_examples(name):
-    assert run(ROOT / "examples" / f"{name}.py")
+def test_custom_backend():
+    output = run(ROOT / "examples" / "custom_backend.py")
+    assert "gelu" in output and "linear" in output
+
+
+def test_cuda_graphs():
+    """Without a GPU it only says so."""
+    output = run(ROOT / "examples" / "cuda_graphs.py")
+    assert ("reduce-overhead" if torch.cuda.is_available() else "no GPU here") in output
 
 
 def test_call_cost_runs():

@@ -72,6 +72,24 @@ def test_a_cache_of_other_lengths():
     assert captures(attention, [call(length) for length in (8, 16, 32, 12)]) == 2
 
 
+@pytest.mark.parametrize("backend", ["fuse", "aten", lambda gm, example_inputs: gm.forward])
+def test_a_written_window_that_overlaps_itself(backend):
+    """What was captured for rows that lie apart does not serve rows that share memory: two writes are no single one there."""
+
+    def f(x):
+        x.mul_(2)
+        x.add_(1)
+        return x + 0
+
+    compiled = framefuse.compile(f, backend=backend)
+    before = framefuse.statistics()["captures"]
+    for stride in (7, 9, 12, 2, 3, 5, 40):
+        expected, actual = (torch.arange(100.0).as_strided((3, 4), (stride, 1)) for _ in range(2))
+        torch.testing.assert_close(compiled(actual), f(expected))
+        torch.testing.assert_close(actual, expected)
+    assert framefuse.statistics()["captures"] > before
+
+
 def test_the_message_names_the_stride(capfd):
     compiled = framefuse.compile(lambda x: x.view(-1) + 1 if x.stride(0) == 6 else x * 2)
     framefuse.set_logs(recompiles=True)
