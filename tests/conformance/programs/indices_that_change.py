@@ -90,7 +90,7 @@ def subscripts_from_outside_that_are_written():
     def f(x, key):
         y = x.clone()
         y[key] = 7.0
-        x[key] += y.sum()
+        x[key] = y.sum()
         return y
 
     return with_subscripts(f)
