@@ -105,7 +105,7 @@ class Identity(PlainPython):
     name = "identity"
 
     def counters(self) -> dict[str, float]:
-        return dict.fromkeys(("attempts", "captured", "breaks", "fallbacks", "graphs", "nodes"), 0)
+        return dict.fromkeys(("attempts", "captured", "breaks", "fallbacks", "graphs", "nodes", "given_up"), 0)
 
     def has_record(self) -> bool:
         return True
@@ -153,7 +153,7 @@ class TorchCompile(System):
         breaks = sum(counts["graph_break"].values())
         fallbacks = frames["total"] - frames["ok"]
         counts = {"attempts": frames["total"], "captured": frames["ok"], "breaks": breaks, "fallbacks": fallbacks}
-        return counts | {"graphs": self._graphs, "nodes": 0}
+        return counts | {"graphs": self._graphs, "nodes": 0, "given_up": 0}
 
     def is_unsupported(self, error: BaseException) -> bool:
         return isinstance(error, self._dynamo.exc.TorchDynamoException)
@@ -167,6 +167,10 @@ def run_fx_graph(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> 
 def run_sized_fx_graph(module: torch.fx.GraphModule, examples: list[Any]) -> Function:
     """The same, with symbolic sizes."""
     return module.forward
+
+
+# Fallbacks of a call whose graph had begun.
+_GIVEN_UP = ("plan_failed", "deferred_fact", "other_way", "heard_warning")
 
 
 class Framefuse(System):
@@ -210,6 +214,7 @@ class Framefuse(System):
             "fallbacks": counts["eager_fallbacks"],
             "graphs": counts["graphs"],
             "nodes": counts["nodes"],
+            "given_up": sum(counts[f"eager_fallbacks.{kind}"] for kind in _GIVEN_UP),
         }
 
     def label(self) -> str:

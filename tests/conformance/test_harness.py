@@ -420,11 +420,13 @@ def test_a_compiler_that_never_breaks_fails():
         ({"attempts": 1}, LESS),
         ({}, LESS),
         ({"captured": 1, "nodes": 5, "breaks": 2}, LESS),
+        ({"captured": 1, "nodes": 5, "given_up": 1}, OK),
+        ({"captured": 1, "nodes": 5, "given_up": 2}, LESS),
     ],
 )
 def test_less_work_than_recorded_is_seen(done, status):
     program = make_program(lambda: Case(lambda x: x * 2, torch.ones(2)))
-    record = a_record(captures=3, graphs=1, nodes=5, breaks=1)
+    record = a_record(captures=3, graphs=1, nodes=5, breaks=1, given_up=1)
     assert judge(program, "alone", Doing(**done), record=record).status == status
 
 

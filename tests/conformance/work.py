@@ -21,13 +21,14 @@ from conformance import results_files
 _LEAST = 0.95
 
 # What a system counts (systems.py).
-COUNTERS = ("attempts", "captured", "graphs", "nodes", "breaks")
+COUNTERS = ("attempts", "captured", "graphs", "nodes", "breaks", "given_up")
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
     """Of one run. `attempts`: captures begun, whatever became of them; `breaks`: graph breaks; `reached`: breaks forced by a
-    way that has them; `refused`: 1 where fullgraph was refused."""
+    way that has them; `refused`: 1 where fullgraph was refused; `given_up`: calls whose graph had begun when Python took
+    over (None: not recorded). What such a graph would have got wrong is right then."""
 
     attempts: int = 0
 
@@ -37,12 +38,13 @@ class Work:
     breaks: int = 0
     reached: int = 0
     refused: int = 0
+    given_up: int | None = None
 
     @classmethod
     def between(cls, before: dict[str, float], after: dict[str, float], refused: bool = False) -> Work:
         """From a system's counters before and after a run."""
         change = {name: int(after[name] - before[name]) for name in COUNTERS}
-        done = {"attempts": change["attempts"], "graphs": change["graphs"], "nodes": change["nodes"]}
+        done = {"attempts": change["attempts"], "graphs": change["graphs"], "nodes": change["nodes"], "given_up": change["given_up"]}
         return cls(captures=change["captured"], breaks=change["breaks"], refused=int(refused), **done)
 
     def is_nothing(self) -> bool:
@@ -70,6 +72,8 @@ class Record:
             return []
         if recorded.captures > 0 and work.captures == 0:
             return [f"work: expected captures >= 1 (was {recorded.captures}), got 0"]
+        if recorded.given_up is not None and (work.given_up or 0) > recorded.given_up:
+            return [f"work: expected calls given up in their graph <= {recorded.given_up}, got {work.given_up}"]
         if not self._exact:
             return []
         details = [
