@@ -44,13 +44,15 @@ class FrameEntry final : public FrameHandler {
 
  private:
   Activation ActivationOf(frame_ops::Frame* frame, const ExpectedCall& call) const;
+  // Null: the frame is over.
+  PyObject* BreakAsItStarts(frame_ops::Frame* frame, GraphBreakKind kind, const char* why);
   bool BreaksAsItStarts(frame_ops::Frame* frame);
   bool DeferWarning(frame_ops::Frame* show);  // the entry says it
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
   PyObject* EvaluateFrame(Activation& act, StartAt start);
-  void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
+  [[nodiscard]] bool PrepareFrameSlots(Activation& act, const ExpectedCall& call);
   bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
-  bool HandBack(BorrowedRef result);
+  [[nodiscard]] bool HandBack(BorrowedRef result);
 
   FrameStack& frames_;
   tracing::Tracer& tracer_;

@@ -53,8 +53,13 @@ struct Control {
   // instruction executes, stop_at = executed - 1 names it.
   std::uint64_t executed = 0;
   std::uint64_t stop_at = std::numeric_limits<std::uint64_t>::max();
-  // Sticky (soundness rule 12): once set, no handler runs any more; every activation exits with kUnwound.
+  // Sticky (soundness rule 12): once set, no handler runs any more; every activation exits with kUnwound. The evaluator
+  // asks where an instruction failed and before one starts, so that protocols need not.
   bool unwinding = false;
+  void Unwind() {
+    unwinding = true;
+    stop_at = executed;
+  }
   // Serve signals, GIL requests, collections and asynchronous exceptions where CPython's evaluator does.
   bool serves_pending_work = true;
 };

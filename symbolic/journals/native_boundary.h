@@ -63,7 +63,7 @@ class NativeBoundary {
   void Leave(const Depth& outer) { depth_ = outer; }
 
   // Takes a break that the tracer noted. True if the run goes on.
-  bool Check();
+  [[nodiscard]] bool Check();
   Value Wrap(Ref object);  // a result: null if it failed, or if the run does not go on
   // Numpy raises from now on where it would warn.
   void RaiseNumpyErrors() { numpy_errors_.Raise(); }

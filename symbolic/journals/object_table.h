@@ -56,9 +56,9 @@ class ObjectTable {
   // The object's __dict__, as a representative.
   Tracked* InstanceDictOf(Tracked& instance);
   static TrackedKind Classify(BorrowedRef original);
-  // A key of a dict or an element of a set, which a guard on the whole compares. False: it broke, or captured code
-  // could read of it what no guard compares.
-  bool AdoptElement(BorrowedRef element);
+  // A key of a dict or an element of a set, which a guard on the whole compares. False: an error is set, or
+  // captured code could read of it what no guard compares.
+  [[nodiscard]] bool AdoptElement(BorrowedRef element);
   // Compared by its value: it may be another object in the next call.
   bool IsElementByValue(BorrowedRef object) const { return elements_by_value_.contains(object.get()); }
 

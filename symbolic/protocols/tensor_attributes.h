@@ -4,6 +4,8 @@
 #ifndef FRAMEFUSE_SYMBOLIC_PROTOCOLS_TENSOR_ATTRIBUTES_H_
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_TENSOR_ATTRIBUTES_H_
 
+#include <optional>
+
 #include "symbolic/evaluator/protocols.h"
 #include "symbolic/journals/tracked.h"
 
@@ -33,7 +35,7 @@ class TensorAttributes {
 
  private:
   void GuardShown(Tracked& tensor, BorrowedRef name);
-  Value OwnOf(Tracked& tensor, BorrowedRef name);
+  std::optional<Value> OwnOf(Tracked& tensor, BorrowedRef name);
 
   FunctionModes& modes_;
   tracing::Tracer& tracer_;

@@ -64,7 +64,7 @@ TEST_F(WriteJournalTest, AnUnreadListIsAppendedToWithoutALook) {
     EXPECT_EQ(list.appended_from, 0);
     testing::Set("shadow", list.representative);
     EXPECT_TRUE(IsTrue("shadow == [3, 4] and items == [1, 2]"));
-    a.contents().Realise(list, true);
+    EXPECT_TRUE(a.contents().Realise(list, true));
     EXPECT_FALSE(WriteJournal::AppendsUnread(list));
   });
 }
@@ -125,9 +125,9 @@ TEST_F(WriteJournalTest, ALocalThatIsDroppedIsLookedAt) {
   });
   Execute("c = C()\nc.loud = Loud()");
   At("f(c)", [](Attempt& a) {  // what was read from another object stays in that
-    const Value loud = a.contents().OwnAttribute(*a.Track(0), Name("loud"));
+    const std::optional<Value> loud = a.contents().OwnAttribute(*a.Track(0), Name("loud"));
     ASSERT_TRUE(loud);
-    EXPECT_TRUE(a.writes().BeforeDrop(loud));
+    EXPECT_TRUE(a.writes().BeforeDrop(*loud));
   });
   Execute("watched = C()\nquiet = weakref.ref(watched)");
   At("f(watched)", [](Attempt& a) {
