@@ -95,8 +95,8 @@ BorrowedRef CachedCalls::CacheKeyPart(ValueView arg) {
     return t->original;
   }
   if (PyTuple_CheckExact(arg.object.get()) && arguments_.PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
-  static_cast<void>(
-      breaks_.Break(GraphBreakKind::kUnlistedCallable, "a cached function called with an object that has its own hash"));
+  static_cast<void>(breaks_.Break(GraphBreakKind::kUnlistedCallable,
+                                  "a cached function called with an object that has its own hash"));
   return nullptr;
 }
 

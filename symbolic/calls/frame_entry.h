@@ -46,8 +46,8 @@ class FrameEntry final : public FrameHandler {
   Activation ActivationOf(frame_ops::Frame* frame, const ExpectedCall& call) const;
   // Null: the frame is over.
   PyObject* BreakAsItStarts(frame_ops::Frame* frame, GraphBreakKind kind, const char* why);
-  bool BreaksAsItStarts(frame_ops::Frame* frame);
-  bool DeferWarning(frame_ops::Frame* show);  // the entry says it
+  [[nodiscard]] bool BreaksAsItStarts(frame_ops::Frame* frame);
+  [[nodiscard]] bool DeferWarning(frame_ops::Frame* show);  // the entry says it
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
   PyObject* EvaluateFrame(Activation& act, StartAt start);
   [[nodiscard]] bool PrepareFrameSlots(Activation& act, const ExpectedCall& call);

@@ -109,7 +109,10 @@ std::optional<Value> ModuleCalls::CallModule(Activation& act, absl::Span<const V
   if (OnlyInType(*module, N().compiled_call_impl).get() != Py_None) return unless_failed();
   const BorrowedRef call_impl = OnlyInType(*module, N().call_impl);
   if (FindKnownFunction(call_impl) != KnownFunction::kModuleCallImpl) return unless_failed();
-  if (!HasNoHooks(act, args[0], call_impl)) return unless_failed();
+  if (!HasNoHooks(act, args[0], call_impl)) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) != 0) PyErr_Clear();
+    return unless_failed();
+  }
   const BorrowedRef forward = OnlyInType(*module, N().forward);
   if (!IsPythonFunction(forward)) return unless_failed();
   const SourceId made = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));

@@ -64,15 +64,15 @@ struct Control {
   bool serves_pending_work = true;
 };
 
-enum class Outcome : std::uint8_t {
-  kReturned,  // RETURN_VALUE; the value is the result
-  kYielded,   // YIELD_VALUE or RETURN_GENERATOR; the frame is suspended
-  kRaised,    // an exception escapes; the Python error is set and has its traceback entry
-  kPaused,    // OnStop asked to pause: the frame stands before `instruction`, its state is intact
-  kUnwound,   // Control::unwinding
+enum class [[nodiscard]] Outcome : std::uint8_t{
+    kReturned,  // RETURN_VALUE; the value is the result
+    kYielded,   // YIELD_VALUE or RETURN_GENERATOR; the frame is suspended
+    kRaised,    // an exception escapes; the Python error is set and has its traceback entry
+    kPaused,    // OnStop asked to pause: the frame stands before `instruction`, its state is intact
+    kUnwound,   // Control::unwinding
 };
 
-enum class StopAction : std::uint8_t { kContinue, kPause, kUnwind };
+enum class [[nodiscard]] StopAction : std::uint8_t{kContinue, kPause, kUnwind};
 
 }  // namespace framefuse
 

@@ -15,12 +15,12 @@
 namespace framefuse {
 
 // How a handler ends.
-enum class Step : std::uint8_t {
-  kNext,     // go on at Execution::next
-  kError,    // a Python error was raised here, or the run is unwinding: Run::Execute tells them apart
-  kReraise,  // the Python error has its traceback entry already
-  kReturn,   // `result` is the frame's return value
-  kYield,    // `result` was yielded
+enum class [[nodiscard]] Step : std::uint8_t{
+    kNext,     // go on at Execution::next
+    kError,    // a Python error was raised here, or the run is unwinding: Run::Execute tells them apart
+    kReraise,  // the Python error has its traceback entry already
+    kReturn,   // `result` is the frame's return value
+    kYield,    // `result` was yielded
 };
 
 class Execution {

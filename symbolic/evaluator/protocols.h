@@ -18,8 +18,8 @@ namespace framefuse {
 
 enum class UnaryOp : std::uint8_t { kPositive, kNegative, kNot, kInvert };
 // BinaryOp values are CPython's NB_* oparg numbers (in-place from 13 on), the same from 3.11 to 3.14.
-enum class Truth : std::int8_t { kError = -1, kFalse = 0, kTrue = 1 };
-enum class ForIterOutcome : std::uint8_t { kItem, kExhausted, kError };
+enum class [[nodiscard]] Truth : std::int8_t{kError = -1, kFalse = 0, kTrue = 1};
+enum class [[nodiscard]] ForIterOutcome : std::uint8_t{kItem, kExhausted, kError};
 inline constexpr int kIntrinsicPrint = 1;
 inline constexpr int kIntrinsicImportStar = 2;
 inline constexpr int kIntrinsicStopIterationError = 3;
@@ -27,7 +27,7 @@ inline constexpr int kIntrinsicAsyncGenWrap = 4;
 inline constexpr int kIntrinsicUnaryPositive = 5;
 inline constexpr int kIntrinsicListToTuple = 6;
 inline constexpr int kIntrinsicPrepReraiseStar = 1;  // of the two-argument ones
-enum class SendOutcome : std::uint8_t { kYielded, kReturned, kError };
+enum class [[nodiscard]] SendOutcome : std::uint8_t{kYielded, kReturned, kError};
 
 class Protocols {
  public:
@@ -76,13 +76,13 @@ class Protocols {
   virtual Value Unary(Activation& act, UnaryOp op, ValueView v) = 0;
   virtual Value Binary(Activation& act, int nb_op, ValueView left, ValueView right) = 0;
   virtual Value Compare(Activation& act, int py_op, ValueView left, ValueView right) = 0;  // Py_LT …
-  [[nodiscard]] virtual Truth Is(Activation& act, ValueView left, ValueView right) = 0;
-  [[nodiscard]] virtual Truth Contains(Activation& act, ValueView item, ValueView container) = 0;
-  [[nodiscard]] virtual Truth IsTrue(Activation& act, ValueView v) = 0;
+  virtual Truth Is(Activation& act, ValueView left, ValueView right) = 0;
+  virtual Truth Contains(Activation& act, ValueView item, ValueView container) = 0;
+  virtual Truth IsTrue(Activation& act, ValueView v) = 0;
   // Of an attribute that only a jump looks at, if it is known without a look-up that can fail or run code.
   virtual std::optional<bool> TruthOfAttr(Activation& act, ValueView owner, BorrowedRef name) = 0;
   // Whether v is None, without consuming more than that fact (POP_JUMP_IF_NONE).
-  [[nodiscard]] virtual Truth IsNone(Activation& act, ValueView v) = 0;
+  virtual Truth IsNone(Activation& act, ValueView v) = 0;
   virtual Value GetItem(Activation& act, ValueView container, ValueView key) = 0;
   [[nodiscard]] virtual bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) = 0;
   [[nodiscard]] virtual bool DeleteItem(Activation& act, ValueView container, ValueView key) = 0;
@@ -94,8 +94,8 @@ class Protocols {
   // ---- iteration and unpacking
   virtual Value GetIter(Activation& act, ValueView v) = 0;
   virtual Value GetYieldFromIter(Activation& act, ValueView v) = 0;
-  [[nodiscard]] virtual ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item) = 0;
-  [[nodiscard]] virtual SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result) = 0;
+  virtual ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item) = 0;
+  virtual SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result) = 0;
   // Fills out[0..n): element i in out[i]. ValueError/TypeError texts as CPython's.
   [[nodiscard]] virtual bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) = 0;
   [[nodiscard]] virtual bool UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) = 0;
@@ -133,11 +133,11 @@ class Protocols {
   virtual Value CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
                          BorrowedRef traceback) = 0;
   virtual Value GetLength(Activation& act, ValueView v) = 0;
-  [[nodiscard]] virtual Truth MatchMapping(Activation& act, ValueView v) = 0;
-  [[nodiscard]] virtual Truth MatchSequence(Activation& act, ValueView v) = 0;
+  virtual Truth MatchMapping(Activation& act, ValueView v) = 0;
+  virtual Truth MatchSequence(Activation& act, ValueView v) = 0;
   virtual Value MatchKeys(Activation& act, ValueView subject, ValueView keys) = 0;  // tuple or None
   virtual Value MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) = 0;
-  [[nodiscard]] virtual Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type) = 0;
+  virtual Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type) = 0;
   [[nodiscard]] virtual bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match,
                                                  Value* rest) = 0;
   virtual Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) = 0;

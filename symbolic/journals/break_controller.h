@@ -53,7 +53,7 @@ class BreakController {
   [[nodiscard]] bool BreakFalse(GraphBreakKind kind, std::string_view context) {
     return static_cast<bool>(Break(kind, context));
   }
-  [[nodiscard]] Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
+  Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
     return BreakFalse(kind, context) ? Truth::kTrue : Truth::kError;
   }
   // `why_not`: why a call cannot stand in a graph for an FX backend; empty: it can. False: broke.
@@ -91,7 +91,7 @@ class BreakController {
 
  private:
   StopAction StopHere(Activation& act);
-  bool Checkpoint(Activation& act);  // false: broke
+  [[nodiscard]] bool Checkpoint(Activation& act);  // false: broke
   GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
   bool IsLibrary(frame_ops::Frame* frame) const;
   Value Unwound();  // null, with the error that tells callers

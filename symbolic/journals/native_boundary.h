@@ -68,7 +68,7 @@ class NativeBoundary {
   // Numpy raises from now on where it would warn.
   void RaiseNumpyErrors() { numpy_errors_.Raise(); }
   // Of the error that torch raised: false where the graph breaks, for it may be about fakes.
-  bool ConfirmTorchError(BorrowedRef callable);
+  [[nodiscard]] bool ConfirmTorchError(BorrowedRef callable);
 
  private:
   bool IsErrorAboutFakes() const;

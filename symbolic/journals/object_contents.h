@@ -54,8 +54,8 @@ class ObjectContents {
   [[nodiscard]] bool RealiseSet(Tracked& t);
   [[nodiscard]] bool RealiseTuple(Tracked& t);
   [[nodiscard]] bool RealiseInstanceDict(Tracked& t);
-  Py_ssize_t GuardOwnNames(const Tracked& instance);  // how many there are; -1: an error is set
-  Py_ssize_t BreakLength(std::string_view context);   // -1
+  [[nodiscard]] Py_ssize_t GuardOwnNames(const Tracked& instance);  // how many there are; -1: an error is set
+  [[nodiscard]] Py_ssize_t BreakLength(std::string_view context);   // -1
   bool IsPlainDict(const Tracked& t);
   [[nodiscard]] bool GuardKeys(const Tracked& t, BorrowedRef items);
   static std::optional<Value> Written(const OverlayWrite& w);

@@ -75,7 +75,7 @@ class ObjectTable {
   bool has_history_from_outside() const { return has_history_from_outside_; }
 
   // An empty dict that is only tested needs no representative. False: it has one, or may not be taken for itself.
-  bool NoteEmptyDict(SourceId source, BorrowedRef original);
+  [[nodiscard]] bool NoteEmptyDict(SourceId source, BorrowedRef original);
   // Objects of one type, one of which is written: as one object in another call they would mean another program.
   void GuardDistinctObjects();
 

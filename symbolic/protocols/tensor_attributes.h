@@ -30,7 +30,7 @@ class TensorAttributes {
 
   void GuardGradient(const Tracked& tensor, BorrowedRef seen);
   // A name that is no attribute of tensors'; a null value deletes. False: an error, or it broke.
-  bool SetOwn(ValueView owner, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool SetOwn(ValueView owner, BorrowedRef name, ValueView value);
   Value TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name);
 
  private:

@@ -50,7 +50,7 @@ TEST_F(ObjectContentsTest, ARealisedListHoldsRepresentatives) {
 TEST_F(ObjectContentsTest, WhatWasAppendedStandsBehind) {
   Execute("x = [1, 2]");
   At("f(x)", [](Attempt& a) {
-    a.writes().AppendUnread(*a.Track(0), Eval("3"));
+    EXPECT_TRUE(a.writes().AppendUnread(*a.Track(0), Eval("3")));
     Realise(a);
     EXPECT_TRUE(IsTrue("shadow == [1, 2, 3] and x == [1, 2]"));
     EXPECT_TRUE(a.Track(0)->replaced);
@@ -63,8 +63,8 @@ TEST_F(ObjectContentsTest, ARealisedDictKeepsOrderAndWrites) {
   Execute("x = {'a': 1, 'b': 2, 'c': 3}");
   At("f(x)", [](Attempt& a) {
     Tracked& t = *a.Track(0);
-    a.writes().Write(t, Name("b"), nullptr);
-    a.writes().Write(t, Name("d"), Eval("4"));
+    EXPECT_TRUE(a.writes().Write(t, Name("b"), nullptr));
+    EXPECT_TRUE(a.writes().Write(t, Name("d"), Eval("4")));
     a.writes().Write(t, Name("b"), Eval("5"));  // it comes back, as the last
     Realise(a);
     EXPECT_TRUE(IsTrue("list(shadow.items()) == [('a', 1), ('c', 3), ('d', 4), ('b', 5)]"));
@@ -206,9 +206,9 @@ TEST_F(ObjectContentsTest, AnAttributeAndItsAbsence) {
   });
   At("f(c)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
-    a.writes().Write(c, Name("n"), nullptr);
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), nullptr));
     EXPECT_FALSE(a.contents().OwnAttribute(c, Name("n")));
-    a.writes().Write(c, Name("m"), Eval("3"));
+    EXPECT_TRUE(a.writes().Write(c, Name("m"), Eval("3")));
     EXPECT_EQ(NumberOf(a.contents().OwnAttribute(c, Name("m")).value_or(Value())), 3);
   });
 }

@@ -214,7 +214,7 @@ TEST_F(ObjectTableTest, AWrittenObjectIsNoOtherOne) {
   At("f(c, d)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
     a.Load(1);
-    a.writes().Write(c, Name("n"), Eval("1"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("1")));
     a.objects().GuardDistinctObjects();
     EXPECT_TRUE(a.GuardsHold());
     a.SetNext(1, "c");
@@ -234,7 +234,7 @@ TEST_F(ObjectTableTest, ADictIsNotThatOfAWrittenObject) {
   At("f(c, d)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
     a.Load(1);
-    a.writes().Write(c, Name("n"), Eval("2"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("2")));
     a.objects().GuardDistinctObjects();
     EXPECT_TRUE(a.GuardsHold());
     a.SetNext(1, "c.__dict__");

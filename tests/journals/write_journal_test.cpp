@@ -143,10 +143,10 @@ TEST_F(WriteJournalTest, GlobalsAreKeptByTheirDict) {
   At("f(1)", [](Attempt& a) {
     const Ref g = Eval("g"), h = Eval("h");
     EXPECT_EQ(a.writes().FindGlobal(g, Name("n")), nullptr);
-    a.writes().WriteGlobal(g, Name("n"), Eval("2"));
-    a.writes().WriteGlobal(h, Name("n"), Eval("3"));
-    a.writes().WriteGlobal(g, Name("m"), Eval("4"));
-    a.writes().WriteGlobal(g, Name("n"), nullptr);
+    EXPECT_TRUE(a.writes().WriteGlobal(g, Name("n"), Eval("2")));
+    EXPECT_TRUE(a.writes().WriteGlobal(h, Name("n"), Eval("3")));
+    EXPECT_TRUE(a.writes().WriteGlobal(g, Name("m"), Eval("4")));
+    EXPECT_TRUE(a.writes().WriteGlobal(g, Name("n"), nullptr));
     EXPECT_TRUE(IsTrue("g == {'n': 1} and h == {}"));
     ASSERT_EQ(a.writes().globals().size(), 2u);
     EXPECT_EQ(a.writes().globals()[0].first.get(), g.get());
@@ -171,13 +171,13 @@ TEST_F(WriteJournalTest, EachEffectIsCounted) {
       last = now;
       return differs;
     };
-    a.writes().Write(c, Name("n"), Eval("1"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("1")));
     EXPECT_TRUE(changed());
-    a.writes().Write(c, Name("n"), Eval("2"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("2")));
     EXPECT_TRUE(changed());
-    a.writes().AppendUnread(items, Eval("2"));
+    EXPECT_TRUE(a.writes().AppendUnread(items, Eval("2")));
     EXPECT_TRUE(changed());
-    a.writes().WriteGlobal(Eval("{}"), Name("n"), Eval("1"));
+    EXPECT_TRUE(a.writes().WriteGlobal(Eval("{}"), Name("n"), Eval("1")));
     EXPECT_TRUE(changed());
     a.writes().AddCall(CachedCall{});
     EXPECT_TRUE(changed());
