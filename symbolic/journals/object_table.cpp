@@ -291,11 +291,10 @@ Value ObjectTable::AdoptTuple(BorrowedRef original, SourceId source) {
   t->realised = true;
   bool done = true;
   for (Py_ssize_t i = 0; i < size; ++i) {
-    Value item{Ref::Create(Py_None), kNoSource};  // behind one that failed, keeps the tuple whole for its destructor
-    if (done)
-      item =
-          Adopt(PyTuple_GET_ITEM(original.get(), i), reads_.sources().Item(source, Ref::Steal(PyLong_FromSsize_t(i))));
+    const Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+    Value item = done ? Adopt(PyTuple_GET_ITEM(original.get(), i), reads_.sources().Item(source, index)) : Value();
     done = done && item;
+    // Behind one that failed, None keeps the tuple whole for its destructor.
     PyTuple_SET_ITEM(shadow.get(), i, item ? item.object.release() : Py_NewRef(Py_None));
   }
   return done ? Value{std::move(shadow), source} : Value();
