@@ -6,9 +6,11 @@
 #define FRAMEFUSE_SYMBOLIC_CALLS_FRAME_ENTRY_H_
 
 #include <utility>
+
 #include "frame_eval/hook.h"
 #include "symbolic/evaluator/evaluator.h"
 #include "symbolic/evaluator/protocols.h"
+#include "symbolic/messages/graph_break.h"
 
 namespace framefuse {
 
