@@ -185,9 +185,10 @@ Value CallEvaluator::CallBoundMethod(Activation& act, ValueView method, absl::Sp
   if (t != nullptr) {  // it existed before: its parts are read
     function =
         objects_.Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
+    if (!function) return Value();
     self = objects_.Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
+    if (!self) return Value();
   }
-  if (!function || !self) return Value();
   ValueVector all;
   all.push_back(self);
   all.insert(all.end(), args.begin(), args.end());

@@ -118,6 +118,7 @@ std::optional<Value> Reductions::Call(Activation& act, ValueView method, absl::S
 Value Reductions::ReduceSet(Activation& act, ValueView self) {
   const BorrowedRef type(reinterpret_cast<PyObject*>(self.object.type()));
   const Value cls = objects_.Adopt(type, reads_.ConstantSource(type));
+  if (!cls) return Value();
   const ValueView list(BorrowedRef(reinterpret_cast<PyObject*>(&PyList_Type)), kNoSource);
   const ValueView set[] = {self};
   const Value elements = calls_.CallWith(act, list, set, nullptr, Completion::kCallback);

@@ -213,7 +213,7 @@ Value AttributeReads::BindDescriptor(Activation& act, BorrowedRef descriptor, So
     Value inner = objects_.Adopt(function, reads_.ConstantSource(function));
     if (!inner || kind == &PyStaticMethod_Type) return inner;
     const Value self = objects_.Adopt(cls, reads_.ConstantSource(cls));
-    return Value{Ref::Steal(PyMethod_New(inner.object, self.object)), kNoSource};
+    return self ? Value{Ref::Steal(PyMethod_New(inner.object, self.object)), kNoSource} : Value();
   }
   if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
   if (kind == &PyGetSetDescr_Type) return ReadGetSet(descriptor, owner, type);
@@ -235,6 +235,7 @@ Value AttributeReads::BindDescriptor(Activation& act, BorrowedRef descriptor, So
   const Value self = objects_.Adopt(descriptor, source);
   if (!self) return Value();
   const Value owner_class = objects_.Adopt(cls, reads_.ConstantSource(cls));
+  if (!owner_class) return Value();
   const ValueView args[] = {self, owner, owner_class};
   return calls_.CallFunction(act, objects_.Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
 }
@@ -434,7 +435,8 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
     if (!IsPythonFunction(get)) {
       return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
     }
-    Value self = objects_.Adopt(found, source);
+    const Value self = objects_.Adopt(found, source);
+    if (!self) return Value();
     const ValueView args[] = {self, ValueView(Py_None, kNoSource), owner};
     return calls_.CallFunction(act, objects_.Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
   }
