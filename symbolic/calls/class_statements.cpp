@@ -387,10 +387,10 @@ bool ClassStatements::ReadMember(Activation& act, ValueView value, bool abstract
   const Value is = boundary_.Catching([&] { return meaning_.LoadAttr(act, value, name); });
   if (is) reads_.Consume(is);
   if (is) return true;
-  if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) {
     return breaks_.BreakFalse(GraphBreakKind::kClassDefinition, "an __isabstractmethod__ that raises");
   }
-  PyErr_Clear();
+  PyErr_Clear();  // the library asks again, and raises it
   return true;
 }
 
