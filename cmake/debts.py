@@ -46,36 +46,7 @@ DEFAULTS = {
 
 # How often files outside of the evaluator and the BreakController ask whether an attempt unwinds (unwinding_tests.py).
 UNWINDING = {
-    "symbolic/calls/branch_calls.cpp": 1,
-    "symbolic/calls/builtin_calls.cpp": 5,
-    "symbolic/calls/cached_calls.cpp": 1,
-    "symbolic/calls/call_evaluator.cpp": 5,
-    "symbolic/calls/class_calls.cpp": 1,
-    "symbolic/calls/class_statements.cpp": 2,
-    "symbolic/calls/frame_entry.cpp": 3,
-    "symbolic/calls/method_calls.cpp": 5,
-    "symbolic/calls/module_calls.cpp": 2,
-    "symbolic/calls/object_calls.cpp": 1,
-    "symbolic/calls/reductions.cpp": 2,
-    "symbolic/calls/repr_calls.cpp": 1,
-    "symbolic/calls/signature_calls.cpp": 2,
-    "symbolic/capture/capture.cpp": 1,
-    "symbolic/journals/native_arguments.cpp": 5,
-    "symbolic/journals/native_boundary.cpp": 1,  # C code may have dropped the error
-    "symbolic/journals/object_contents.cpp": 7,
-    "symbolic/journals/object_table.cpp": 3,
-    "symbolic/protocols/attribute_reads.cpp": 6,
-    "symbolic/protocols/attribute_writes.cpp": 2,
-    "symbolic/protocols/items.cpp": 6,
-    "symbolic/protocols/iteration.cpp": 1,
-    "symbolic/protocols/missing_attributes.cpp": 3,
-    "symbolic/protocols/name_access.cpp": 4,
-    "symbolic/protocols/special_methods.cpp": 1,
-    "symbolic/protocols/statements.cpp": 3,
-    "symbolic/protocols/symbolic_keys.cpp": 1,
-    "symbolic/protocols/tensor_attributes.cpp": 2,
-    "symbolic/protocols/text_conversion.cpp": 4,
-    "symbolic/protocols/truths.cpp": 4,
+    "symbolic/journals/native_boundary.cpp": 1,  # C code may have dropped the error: it is set again
     "symbolic/rules/count_outcomes.h": 1,  # counts for tests; a rule is refused where the graph broke in it
 }
 

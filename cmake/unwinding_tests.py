@@ -1,5 +1,5 @@
-"""Where code asks whether an attempt is unwinding. What failed should be told by its result, so that the evaluator alone has to
-ask before it looks for a handler: each other test is one that somebody has to remember. Their number may only shrink.
+"""Where code asks whether an attempt is unwinding. A break sets an error that no handler matches, so what failed is told by
+the result as of any other error; the evaluator alone asks, before it looks for a handler (BreakController::SetUnwindError).
 
 It reads lines and no grammar: each use of the flag counts.
 """

@@ -149,7 +149,6 @@ Value BranchCalls::CallBranch(Activation& act, GraphBreakKind kind, ValueView br
   tracer_.BeginBranch();
   Value result =
       boundary_.Catching([&] { return calls_.CallWith(act, branch, operands, nullptr, Completion::kCallback); });
-  if (breaks_.unwinding()) return Value();
   if (!result) return breaks_.Break(kind, "it raises an exception");
   if (autograd_.applied()) return breaks_.Break(kind, "it applies an autograd.Function");
   autograd_.ExchangeApplied(applied);

@@ -119,7 +119,6 @@ Value BuiltinCalls::CallAbcCheck(Activation& act, ValueView callable, absl::Span
   const ValueView both[] = {args[0], of_instance ? ValueView(sub, reads_.ConstantSource(sub)) : args[1]};
   Value answer = calls_.CallFunction(act, objects_.Adopt(function, reads_.ConstantSource(function)), both, nullptr,
                                      Completion::kCallback);
-  if (breaks_.unwinding()) return Value();
   if (!answer || !PyBool_Check(answer.object.get()) || writes != writes_.count() || operations != tracer_.NodeCount()) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable,
                          "a __subclasshook__ that does more than answer True or False");
@@ -148,7 +147,7 @@ Value BuiltinCalls::CallAttributeBuiltin(Activation& act, SpecialCall which, Val
       reads_.Consume(args[1]);
       const auto load = [&] { return meaning_.LoadAttr(act, args[0], args[1].object); };
       Value v = n == 2 ? load() : boundary_.Catching(load);
-      if (v || breaks_.unwinding() || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+      if (v || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
       PyErr_Clear();
       return Value{Ref::Create(args[2].object), args[2].source};
     }
@@ -157,7 +156,7 @@ Value BuiltinCalls::CallAttributeBuiltin(Activation& act, SpecialCall which, Val
       reads_.Consume(args[1]);
       Value v = boundary_.Catching([&] { return meaning_.LoadAttr(act, args[0], args[1].object); });
       if (v) return Boolean(true);
-      if (breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+      if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
       PyErr_Clear();
       return Boolean(false);
     }
@@ -281,7 +280,7 @@ Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueV
       if (!plain || n != 1) return breaks_.Break(GraphBreakKind::kUnlistedCallable, "vars()");
       Ref name = Ref::Steal(PyUnicode_InternFromString("__dict__"));
       Value found = boundary_.Catching([&] { return meaning_.LoadAttr(act, args[0], name); });
-      if (found || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+      if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
       PyErr_Clear();
       PyErr_SetString(PyExc_TypeError, "vars() argument must have __dict__ attribute");
       return Value();
@@ -310,8 +309,7 @@ Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueVie
                                    PyDict_Check(args[0].object.get()));
   if (container && !arguments_.PrepareNative(args[0], true)) return Value();
   if (!kwnames && (n == 1 || (format && n == 2))) {
-    Value text = text_.TextOf(act, which, args);
-    if (text || breaks_.unwinding() || PyErr_Occurred()) return text;
+    if (std::optional<Value> text = text_.TextOf(act, which, args)) return *std::move(text);
   }
   if (!arguments_.PrepareAll(args, format) || !arguments_.HaveTextOfTheirOwn(args)) return Value();
   return natives_.CallNative(callable.object, args, kwnames);

@@ -95,7 +95,8 @@ BorrowedRef CachedCalls::CacheKeyPart(ValueView arg) {
     return t->original;
   }
   if (PyTuple_CheckExact(arg.object.get()) && arguments_.PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
-  breaks_.Break(GraphBreakKind::kUnlistedCallable, "a cached function called with an object that has its own hash");
+  static_cast<void>(breaks_.Break(GraphBreakKind::kUnlistedCallable,
+                                  "a cached function called with an object that has its own hash"));
   return nullptr;
 }
 
@@ -208,7 +209,6 @@ Value CachedCalls::MissCached(Activation& act, CachedCall call, BorrowedRef func
   }
   Value v = calls_.CallWith(act, objects_.Adopt(function, reads_.ConstantSource(function)), args, kwnames,
                             Completion::kCallback);
-  if (breaks_.unwinding()) return Value();
   if (!v) return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function that raises");
   if (IsLeaf(v.object)) reads_.Consume(v);
   call.missed = true;
@@ -242,9 +242,10 @@ Value CachedCalls::CallDispatch(Activation& act, ValueView function, absl::Span<
       reads_.sources().Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(index), nullptr));
   Tracked* known = cell ? objects_.Find(cell.object) : nullptr;
   if (known == nullptr) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function.object));
-  const Value registry = contents_.InCell(*known);
-  if (!registry) return registry;
-  return calls_.CallWith(act, ValueView(FunctionOf(StandIn::kDispatched), kNoSource), WithFirst(registry, args),
+  const std::optional<Value> registry = contents_.InCell(*known);
+  if (!registry) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function.object));
+  if (!*registry) return Value();
+  return calls_.CallWith(act, ValueView(FunctionOf(StandIn::kDispatched), kNoSource), WithFirst(*registry, args),
                          nullptr, Completion::kCallback);
 }
 

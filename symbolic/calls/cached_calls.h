@@ -47,7 +47,8 @@ class CachedCalls {
   bool IsForTorch() const;
   BorrowedRef CacheKeyPart(ValueView arg);
   bool IsNewTensor(ValueView arg) const;
-  bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);
+  [[nodiscard]] bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call,
+                                            Ref* key);
   Value MissCached(Activation& act, CachedCall call, BorrowedRef function, absl::Span<const ValueView> args,
                    BorrowedRef kwnames);
 

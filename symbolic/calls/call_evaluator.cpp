@@ -97,7 +97,7 @@ Value CheckInstance(ReadJournal& reads, BreakController& breaks, ValueView calla
 
 Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                               BorrowedRef kwnames, Completion completion) {
-  if (!callable.object || breaks_.unwinding()) return Value();
+  if (!callable.object) return Value();
   reads_.Consume(callable);  // a leaf is not callable: the error names its type
   if (std::optional<Value> size = sizes_.Call(callable.object, args, kwnames)) return *std::move(size);
   GeneratorCalls on_generator{*this, boundary_, reads_, objects_, sizes_};
@@ -185,9 +185,10 @@ Value CallEvaluator::CallBoundMethod(Activation& act, ValueView method, absl::Sp
   if (t != nullptr) {  // it existed before: its parts are read
     function =
         objects_.Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
+    if (!function) return Value();
     self = objects_.Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
+    if (!self) return Value();
   }
-  if (breaks_.unwinding()) return Value();
   ValueVector all;
   all.push_back(self);
   all.insert(all.end(), args.begin(), args.end());
@@ -205,7 +206,7 @@ Value CallEvaluator::CallDisabled(Activation& act, ValueView function, absl::Spa
 
 Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames, Completion completion, Ref pending) {
-  if (!function.object || breaks_.unwinding()) return Value();
+  if (!function.object) return Value();
   if (!PyFunction_Check(function.object.get())) return CallWith(act, function, args, kwnames, completion);
   if (FindCallRule(function.object) != nullptr) return CallWith(act, function, args, kwnames, completion);
   if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
@@ -220,7 +221,6 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   }
   if (known == KnownFunction::kModuleCall) {
     if (std::optional<Value> result = modules_.CallModule(act, args, kwnames, completion)) return *std::move(result);
-    if (breaks_.unwinding()) return Value();
   }
   if (known == KnownFunction::kDispatch && args.size() == 1 && !kwnames) {
     return cached_.CallDispatch(act, function, args);
@@ -339,7 +339,7 @@ Value CallEvaluator::CallBuiltin(Activation& act, ValueView callable, absl::Span
     Value adopted =
         objects_.Adopt(seen, by_parts ? reads_.sources().Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
                                       : reads_.ConstantSource(seen));
-    if (!adopted || breaks_.unwinding()) return Value();
+    if (!adopted) return Value();
     reads_.Consume(adopted);
     seen = std::move(adopted.object);
   }

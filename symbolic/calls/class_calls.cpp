@@ -96,7 +96,7 @@ Value ClassCalls::MakeObject(Activation& act, ValueView callable, absl::Span<con
   } else {
     object = NewByBuiltin(type, args, kwnames);
   }
-  if (!object || breaks_.unwinding()) return Value();
+  if (!object) return Value();
   if (!PyObject_TypeCheck(object.object.get(), type)) return object;
   const bool ends_call = completion == Completion::kPush && !IsPythonNew(make);
   return Initialise(act, std::move(object), args, kwnames, ends_call ? Completion::kInit : Completion::kCallback);

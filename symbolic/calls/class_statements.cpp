@@ -118,8 +118,7 @@ ClassStatements::ClassStatements(Journals& journals, Protocols& meaning, FrameEn
 Ref ClassStatements::CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
                                  BorrowedRef kwnames) {
   if (writes_.has_class_writes()) {
-    breaks_.Break(GraphBreakKind::kClassDefinition, "a class is made after one was written");
-    return Ref();
+    return breaks_.Break(GraphBreakKind::kClassDefinition, "a class is made after one was written").object;
   }
   Ref result = Ref::Steal(
       boundary_.RunAsLeaf(true, [&] { return PyObject_Vectorcall(callable, args.data(), positional, kwnames); }));
@@ -386,9 +385,13 @@ bool ClassStatements::ReadMember(Activation& act, ValueView value, bool abstract
   if (!abstract || !from_outside || PyType_Check(value.object.get()) || IsFakeTensor(value.object)) return true;
   static PyObject* const name = Interned("__isabstractmethod__");
   const Value is = boundary_.Catching([&] { return meaning_.LoadAttr(act, value, name); });
-  if (!is && !breaks_.unwinding()) PyErr_Clear();
   if (is) reads_.Consume(is);
-  return !breaks_.unwinding();
+  if (is) return true;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) {
+    return breaks_.BreakFalse(GraphBreakKind::kClassDefinition, "an __isabstractmethod__ that raises");
+  }
+  PyErr_Clear();  // the library asks again, and raises it
+  return true;
 }
 
 bool ClassStatements::SetAttr(ValueView cls, BorrowedRef name, ValueView value) {

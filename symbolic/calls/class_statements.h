@@ -41,9 +41,9 @@ class ClassStatements {
   // Library code that adds to a class made here, and may make another one of it.
   Value Process(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // STORE_NAME of a body.
-  bool StoreName(Activation& act, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool StoreName(Activation& act, BorrowedRef name, ValueView value);
   // An attribute of a class made here is set, or deleted.
-  bool SetAttr(ValueView cls, BorrowedRef name, ValueView value_or_null);
+  [[nodiscard]] bool SetAttr(ValueView cls, BorrowedRef name, ValueView value_or_null);
   // Code that is compiled in the frame: that of a body under construction is the program's own.
   void NoteCode(Activation& act, BorrowedRef code);
 
@@ -66,9 +66,9 @@ class ClassStatements {
   Ref CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional, BorrowedRef kwnames);
   Value Run(Statement statement, BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
             BorrowedRef kwnames);
-  bool ReadMetaclass(PyTypeObject* metaclass, Statement* statement);
-  bool ReadBase(BorrowedRef base, Statement* statement);
-  bool ReadMember(Activation& act, ValueView value, bool abstract);
+  [[nodiscard]] bool ReadMetaclass(PyTypeObject* metaclass, Statement* statement);
+  [[nodiscard]] bool ReadBase(BorrowedRef base, Statement* statement);
+  [[nodiscard]] bool ReadMember(Activation& act, ValueView value, bool abstract);
 
   BreakController& breaks_;
   NativeBoundary& boundary_;

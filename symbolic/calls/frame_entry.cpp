@@ -114,17 +114,13 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   if (boundary_.depth().native > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
     tracer_.AskLeaves();
     if (const char* why = WhyNoBackwardPass(fx_.keep_values(), objects_.tensor_inputs(), tracer_, frame)) {
-      breaks_.Break(GraphBreakKind::kAutograd, why);
-      frame_ops::FinishHookedFrame(thread, frame);
-      return nullptr;
+      return BreakAsItStarts(frame, GraphBreakKind::kAutograd, why);
     }
     fx_.NoteBackwardPass();
   }
   const bool called_by_engine = backward_.running() && tracer_.RecordsBackward();
   if (const char* why = RefusalOfShardingCode(code)) {
-    breaks_.Break(GraphBreakKind::kUnsupportedOperator, why);
-    frame_ops::FinishHookedFrame(thread, frame);
-    return nullptr;
+    return BreakAsItStarts(frame, GraphBreakKind::kUnsupportedOperator, why);
   }
   if (boundary_.depth().leaf > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
   const bool below = boundary_.depth().leaf > 0 || called_by_engine;  // runs as it is, with all that it calls
@@ -151,7 +147,10 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   ExpectedCall call = std::exchange(expected_, ExpectedCall());
   if (call.function != reinterpret_cast<PyObject*>(frame_ops::Function(frame))) call = ExpectedCall();
   Activation act = ActivationOf(frame, call);
-  if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
+  if (frame_ops::IsStarting(frame) && !PrepareFrameSlots(act, call)) {
+    frame_ops::FinishHookedFrame(thread, frame);
+    return nullptr;
+  }
   return starting_generator ? frame_ops::EvalDefault(thread, frame, throw_flag) : EvaluateFrame(act, StartAt::kNext);
 }
 
@@ -171,12 +170,17 @@ Activation FrameEntry::ActivationOf(frame_ops::Frame* frame, const ExpectedCall&
   return act;
 }
 
+PyObject* FrameEntry::BreakAsItStarts(frame_ops::Frame* frame, GraphBreakKind kind, const char* why) {
+  Value none = breaks_.Break(kind, why);
+  frame_ops::FinishHookedFrame(thread_, frame);
+  return none.object.release();
+}
+
 bool FrameEntry::DeferWarning(frame_ops::Frame* show) {
-  if (warning_ == nullptr || breaks_.unwinding() || backward_.running() || tracer_.in_branch()) return false;
+  if (warning_ == nullptr || backward_.running() || tracer_.in_branch()) return false;
   if (tracer_.RecordsBackward()) return false;
   if (!all_frames_ && frames_.all().size() > 1) {  // which frame a warning is about is counted in frames
-    breaks_.NeedFrames();
-    return false;
+    return static_cast<bool>(breaks_.NeedFrames());
   }
   std::optional<DeferredWarning> taken = TakeWarning(thread_, show, frames_, reads_);
   if (!taken || warning_->IsRefuted(taken->code, taken->instruction)) return false;
@@ -214,9 +218,7 @@ PyObject* FrameEntry::ThrowIntoGenerator(frame_ops::Frame* frame) {
   act.sources.assign(
       static_cast<std::size_t>(frame_ops::SlotCount(code)) + static_cast<std::size_t>(code->co_stacksize), kNoSource);
   act.stack_depth = frame_ops::StackDepth(frame);
-  if (!breaks_.unwinding()) return EvaluateFrame(act, StartAt::kThrow);
-  frame_ops::FinishHookedFrame(thread_, frame);
-  return nullptr;
+  return EvaluateFrame(act, StartAt::kThrow);
 }
 
 PyObject* FrameEntry::EvaluateFrame(Activation& act, StartAt start) {
@@ -227,8 +229,7 @@ PyObject* FrameEntry::EvaluateFrame(Activation& act, StartAt start) {
   const NativeBoundary::Depth outer = boundary_.Enter();
   frames_.Push(&act);
   Ref handled = frame_ops::HandledException(thread);
-  RunResult result =
-      breaks_.unwinding() ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, meaning_, start);
+  RunResult result = Evaluate(thread, act, meaning_, start);
   if (result.outcome == Outcome::kUnwound) {
     frame_ops::SetHandledException(thread, std::move(handled));
     if (!frame_ops::IsGenerator(frame)) FrameStack::DropSlots(frame);
@@ -236,10 +237,7 @@ PyObject* FrameEntry::EvaluateFrame(Activation& act, StartAt start) {
   frames_.Pop();
   boundary_.Leave(outer);
   reads_.Move(result.value);  // the caller gets the object without its source
-  if (result.value.object && !HandBack(result.value.object)) {
-    result.value = Value();
-    BreakController::SetUnwindError();
-  }
+  if (result.value.object && !HandBack(result.value.object)) result.value = Value();
   if (result.outcome == Outcome::kUnwound) {
     BreakController::SetUnwindError();
     // close() takes this error for its end; any other would be reported as unraisable.
@@ -258,11 +256,11 @@ bool FrameEntry::HandBack(BorrowedRef result) {
 }
 
 // Defaults, closure cells and keyword values reach a frame without a load: they are adopted here.
-void FrameEntry::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
+bool FrameEntry::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
   PyFunctionObject* function = frame_ops::Function(act.frame);
   auto* object = reinterpret_cast<PyObject*>(function);
   PyCodeObject* code = frame_ops::Code(act.frame);
-  if (objects_.IsFreshFunction(object)) return;
+  if (objects_.IsFreshFunction(object)) return true;
   Tracked* known = objects_.Find(object);
   const SourceId source = known != nullptr ? known->source : reads_.ConstantSource(object);
   PyObject** slots = frame_ops::Slots(act.frame);
@@ -272,34 +270,35 @@ void FrameEntry::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
   }
   const auto adopt = [&](int slot, SourceId from) {
     Value v = objects_.Adopt(slots[slot], from);
-    if (!v) return;
+    if (!v) return false;
     Py_SETREF(slots[slot], v.object.release());
     act.sources[static_cast<std::size_t>(slot)] = v.source;
+    return true;
   };
   if (PyObject* defaults = function->func_defaults) {
     const int count = static_cast<int>(PyTuple_GET_SIZE(defaults));
     const int first = code->co_argcount - count;
     for (int i = static_cast<int>(positional); i < code->co_argcount; ++i) {
-      if (i >= first && slots[i] == PyTuple_GET_ITEM(defaults, i - first)) {
-        adopt(i, reads_.sources().Intern(SourceKind::kDefault, source, i - first, nullptr));
-      }
+      if (i < first || slots[i] != PyTuple_GET_ITEM(defaults, i - first)) continue;
+      if (!adopt(i, reads_.sources().Intern(SourceKind::kDefault, source, i - first, nullptr))) return false;
     }
   }
   if (PyObject* defaults = function->func_kwdefaults) {
     Ref varnames = Ref::Steal(PyCode_GetVarnames(code));
     for (int i = code->co_argcount; i < code->co_argcount + code->co_kwonlyargcount; ++i) {
       PyObject* name = PyTuple_GET_ITEM(varnames.get(), i);
-      if (slots[i] != nullptr && slots[i] == PyDict_GetItemWithError(defaults, name)) {
-        adopt(i, reads_.sources().Intern(SourceKind::kKwDefault, source, 0, name));
-      }
+      if (slots[i] == nullptr || slots[i] != PyDict_GetItemWithError(defaults, name)) continue;
+      if (!adopt(i, reads_.sources().Intern(SourceKind::kKwDefault, source, 0, name))) return false;
     }
   }
   if (PyObject* closure = function->func_closure) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
-      objects_.Adopt(PyTuple_GET_ITEM(closure, i),
-                     reads_.sources().Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(i), nullptr));
+      const SourceId cell =
+          reads_.sources().Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(i), nullptr);
+      if (!objects_.Adopt(PyTuple_GET_ITEM(closure, i), cell)) return false;
     }
   }
+  return true;
 }
 
 bool FrameEntry::BelongsToTorchLeaf(frame_ops::Frame* frame) const {

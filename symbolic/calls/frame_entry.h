@@ -6,9 +6,11 @@
 #define FRAMEFUSE_SYMBOLIC_CALLS_FRAME_ENTRY_H_
 
 #include <utility>
+
 #include "frame_eval/hook.h"
 #include "symbolic/evaluator/evaluator.h"
 #include "symbolic/evaluator/protocols.h"
+#include "symbolic/messages/graph_break.h"
 
 namespace framefuse {
 
@@ -44,13 +46,15 @@ class FrameEntry final : public FrameHandler {
 
  private:
   Activation ActivationOf(frame_ops::Frame* frame, const ExpectedCall& call) const;
-  bool BreaksAsItStarts(frame_ops::Frame* frame);
-  bool DeferWarning(frame_ops::Frame* show);  // the entry says it
+  // Null: the frame is over.
+  PyObject* BreakAsItStarts(frame_ops::Frame* frame, GraphBreakKind kind, const char* why);
+  [[nodiscard]] bool BreaksAsItStarts(frame_ops::Frame* frame);
+  [[nodiscard]] bool DeferWarning(frame_ops::Frame* show);  // the entry says it
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
   PyObject* EvaluateFrame(Activation& act, StartAt start);
-  void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
+  [[nodiscard]] bool PrepareFrameSlots(Activation& act, const ExpectedCall& call);
   bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
-  bool HandBack(BorrowedRef result);
+  [[nodiscard]] bool HandBack(BorrowedRef result);
 
   FrameStack& frames_;
   tracing::Tracer& tracer_;

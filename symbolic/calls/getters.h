@@ -28,7 +28,7 @@ class Getters {
     std::vector<Value> made;
     ValueVector args;
   };
-  bool Replace(Activation& act, absl::Span<const ValueView> args, Replaced* replaced);
+  [[nodiscard]] bool Replace(Activation& act, absl::Span<const ValueView> args, Replaced* replaced);
 
  private:
   Value FunctionFor(Activation& act, ValueView getter);

@@ -119,9 +119,9 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     return Value{Ref::Steal(PyMethod_New(self.object, args[1].object)), kNoSource};
   }
   if (descriptor->d_type == &PyDict_Type && name == "get" && args.size() > 1 && !kwnames) {
-    const Ref plain = keys_.PlainKey(self, args[1], true);
-    if (plain) return CallDescriptor(act, callable, WithKey(args, plain), kwnames);
-    if (breaks_.unwinding()) return Value();
+    if (const std::optional<Ref> plain = keys_.PlainKey(self, args[1], true)) {
+      return *plain ? CallDescriptor(act, callable, WithKey(args, *plain), kwnames) : Value();
+    }
   }
   Tracked* t = objects_.Find(self.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
@@ -207,7 +207,6 @@ Value MethodCalls::CallMethodOfObject(Activation& act, ValueView callable, absl:
   }
   if ((name == "__reduce_ex__" || name == "__getstate__") && !kwnames) {
     if (std::optional<Value> done = reductions_.Call(act, callable, args)) return *std::move(done);
-    if (breaks_.unwinding()) return Value();
   }
   if (name == "__hash__" || name == "__repr__")
     return breaks_.Break(GraphBreakKind::kIdentityOfFresh, absl::StrCat("object.", name));
@@ -222,8 +221,8 @@ std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, const Meth
   const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) && (of_instance || !t.realised);
   if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
       (name != "__getitem__" || args[0].object.type() == &PyDict_Type)) {
-    Value found = contents_.DictItem(t, args[1]);
-    if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Value();
+    const std::optional<Value> found = contents_.DictItem(t, args[1]);
+    if (found && !*found) return Value();
     if (name == "__contains__") return Value{Ref::Create(found ? Py_True : Py_False), kNoSource};
     if (found) return found;
     if (name == "get") return args.size() == 3 ? Value{Ref::Create(args[2].object), args[2].source} : None();
@@ -231,8 +230,7 @@ std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, const Meth
     return Value();
   }
   if (name == "get" && args.size() > 1 && args.size() < 4 && IsFakeTensor(args[1].object)) {
-    Value found = contents_.ItemOfTensor(t, args[1].object);
-    if (found || breaks_.unwinding()) return found;
+    if (std::optional<Value> found = contents_.ItemOfTensor(t, args[1].object)) return found;
   }
   if (by_key && name == "__setitem__" && args.size() == 3) {
     return contents_.WriteDictItem(t, args[1], args[2]) ? None() : Value();
@@ -243,11 +241,10 @@ std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, const Meth
 }
 
 Value MethodCalls::PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args) {
-  Value found = contents_.DictItem(t, args[1]);
-  if (breaks_.unwinding() || PyErr_Occurred()) return Value();
+  std::optional<Value> found = contents_.DictItem(t, args[1]);
   if (found) {
-    if (!writes_.Write(*t.owner, args[1].object, nullptr)) return Value();
-    return found;
+    if (!*found || !writes_.Write(*t.owner, args[1].object, nullptr)) return Value();
+    return *std::move(found);
   }
   if (args.size() == 3) return Value{Ref::Create(args[2].object), args[2].source};
   PyErr_SetObject(PyExc_KeyError, args[1].object);

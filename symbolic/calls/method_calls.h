@@ -51,7 +51,7 @@ class MethodCalls {
                            absl::Span<const ValueView> args, BorrowedRef kwnames);
   std::optional<Value> CallMethodOfTrackedDict(Tracked& t, const MethodFacts& method, absl::Span<const ValueView> args);
   Value PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args);
-  bool NoteWrite(Tracked& t, absl::string_view method, absl::Span<const ValueView> args);  // false: broke
+  [[nodiscard]] bool NoteWrite(Tracked& t, absl::string_view method, absl::Span<const ValueView> args);  // false: broke
   Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                             BorrowedRef kwnames);
 

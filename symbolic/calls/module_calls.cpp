@@ -47,12 +47,12 @@ ModuleCalls::ModuleCalls(Journals& journals, Protocols& meaning, AttributeReads&
       attributes_(attributes),
       calls_(calls) {}
 
-// What the class has under a name that the instance has nothing of its own under; null: absent, or the instance has.
+// What the class has under a name that the instance has nothing of its own under; null: absent, the instance has, or an
+// error is set.
 BorrowedRef ModuleCalls::OnlyInType(Tracked& instance, BorrowedRef name) {
   const BorrowedRef found = reads_.LookupInType(instance.original.type(), name);
   if (!found || writes_.FindClassWrite(instance.original.type(), name) != nullptr) return BorrowedRef();
-  const Value own = contents_.OwnAttribute(instance, name);
-  return own || breaks_.unwinding() || PyErr_Occurred() ? BorrowedRef() : found;
+  return contents_.OwnAttribute(instance, name) ? BorrowedRef() : found;
 }
 
 bool ModuleCalls::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
@@ -95,7 +95,7 @@ bool ModuleCalls::HasNoHooks(Activation& act, ValueView module, BorrowedRef call
   return HasNoHooksForAll(act, PyFunction_GET_GLOBALS(call_impl.get()));
 }
 
-// Nothing: the functions themselves must say, unless the attempt unwinds.
+// Nothing: the functions themselves must say.
 std::optional<Value> ModuleCalls::CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
                                              Completion completion) {
   if (options_.all_frames || backward_.running() || PositionalCount(args, kwnames) == 0) return std::nullopt;
@@ -103,23 +103,25 @@ std::optional<Value> ModuleCalls::CallModule(Activation& act, absl::Span<const V
   if (module == nullptr || module->kind != TrackedKind::kInstance) return std::nullopt;
   PyTypeObject* type = module->original.type();
   if (!IsNativeDefault(reads_.LookupInType(type, N().getattribute), N().getattribute)) return std::nullopt;
-  if (OnlyInType(*module, N().compiled_call_impl).get() != Py_None) return std::nullopt;
+  const auto unless_failed = [] {
+    return PyErr_Occurred() != nullptr ? std::optional<Value>(Value()) : std::optional<Value>();
+  };
+  if (OnlyInType(*module, N().compiled_call_impl).get() != Py_None) return unless_failed();
   const BorrowedRef call_impl = OnlyInType(*module, N().call_impl);
-  if (FindKnownFunction(call_impl) != KnownFunction::kModuleCallImpl) return std::nullopt;
+  if (FindKnownFunction(call_impl) != KnownFunction::kModuleCallImpl) return unless_failed();
   if (!HasNoHooks(act, args[0], call_impl)) {
-    PyErr_Clear();
-    return std::nullopt;
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) != 0) PyErr_Clear();
+    return unless_failed();
   }
   const BorrowedRef forward = OnlyInType(*module, N().forward);
-  if (!IsPythonFunction(forward)) return std::nullopt;
+  if (!IsPythonFunction(forward)) return unless_failed();
   const SourceId made = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
   const Value function = objects_.Adopt(forward, reads_.sources().Intern(SourceKind::kTypeAttr, made, 0, N().forward));
-  if (!function) return std::nullopt;
+  if (!function) return Value();
   breaks_.BeginWithoutFrames();
   Value result = calls_.CallFunction(act, function, args, kwnames, completion);
   breaks_.EndWithoutFrames();
-  if (!result && !breaks_.unwinding()) breaks_.NeedFrames();
-  return result;
+  return result ? std::move(result) : breaks_.NeedFrames();
 }
 
 }  // namespace framefuse

@@ -244,11 +244,11 @@ Value ObjectCalls::CallAttrGetter(Activation& act, ValueView getter, absl::Span<
 
 Value ObjectCalls::CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs) {
   Tracked* t = objects_.Find(args.object);
-  if (t != nullptr) contents_.Realise(*t, false);
+  if (t != nullptr && !contents_.Realise(*t, false)) return Value();
   if (kwargs.object) {
-    if (Tracked* k = objects_.Find(kwargs.object)) contents_.Realise(*k, true);
+    Tracked* k = objects_.Find(kwargs.object);
+    if (k != nullptr && !contents_.Realise(*k, true)) return Value();
   }
-  if (breaks_.unwinding()) return Value();
   Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
   // It holds nothing but integers, which may be symbolic: they are only moved.
   const bool sizes = t == nullptr && THPSize_Check(args.object.get());

@@ -118,6 +118,7 @@ std::optional<Value> Reductions::Call(Activation& act, ValueView method, absl::S
 Value Reductions::ReduceSet(Activation& act, ValueView self) {
   const BorrowedRef type(reinterpret_cast<PyObject*>(self.object.type()));
   const Value cls = objects_.Adopt(type, reads_.ConstantSource(type));
+  if (!cls) return Value();
   const ValueView list(BorrowedRef(reinterpret_cast<PyObject*>(&PyList_Type)), kNoSource);
   const ValueView set[] = {self};
   const Value elements = calls_.CallWith(act, list, set, nullptr, Completion::kCallback);
@@ -131,12 +132,13 @@ std::optional<Value> Reductions::ReduceEx(Activation& act, ValueView method, Val
   PyTypeObject* type = self.object.type();
   const BorrowedRef class_object(reinterpret_cast<PyObject*>(type));
   const Value cls = objects_.Adopt(class_object, reads_.ConstantSource(class_object));
+  if (!cls) return Value();
   const auto load = [&](ValueView owner) {
     return boundary_.Catching([&] { return attributes_.LoadAttr(act, owner, N().reduce); });
   };
   const Value reduce = load(self);
   if (!reduce) {
-    if (breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
     PyErr_Clear();
   } else {
     const Value of_class = load(cls);
@@ -177,7 +179,7 @@ std::optional<Value> Reductions::OwnState(ValueView self) {
     if (t->holder_of_attributes().kind != TrackedKind::kInstance) return std::nullopt;
     Tracked* dict = objects_.InstanceDictOf(t->holder_of_attributes());
     const std::int64_t size = contents_.Length(*dict);
-    if (breaks_.unwinding() || size < 0) return Value();
+    if (size < 0) return Value();
     return size == 0 ? std::move(none) : Value{dict->representative, kNoSource};
   }
   PyObject *name = nullptr, *value = nullptr;

@@ -20,23 +20,25 @@ ReprCalls::ReprCalls(Journals& journals, CallEvaluator& calls)
       contents_(journals.contents()),
       calls_(calls) {}
 
-// Null without an error: it holds nothing under the name.
-Value ReprCalls::InClosure(ValueView wrapper, const char* name) {
+// Nothing: it holds nothing under the name.
+std::optional<Value> ReprCalls::InClosure(ValueView wrapper, const char* name) {
   auto* function = reinterpret_cast<PyFunctionObject*>(wrapper.object.get());
   const auto index = static_cast<std::int32_t>(IndexInClosure(function, name));
-  if (index < 0) return Value();
+  if (index < 0) return std::nullopt;
   PyObject* cell = PyTuple_GET_ITEM(function->func_closure, index);
   const Tracked* t = objects_.Find(wrapper.object);
+  if (t == nullptr && PyCell_GET(cell) == nullptr) return std::nullopt;
   if (t == nullptr) return Value{Ref::Create(PyCell_GET(cell)), kNoSource};
   const Value adopted =
       objects_.Adopt(cell, reads_.sources().Intern(SourceKind::kFunctionCell, t->source, index, nullptr));
-  Tracked* known = adopted ? objects_.Find(adopted.object) : nullptr;
-  return known != nullptr ? contents_.InCell(*known) : Value();
+  if (!adopted) return Value();
+  Tracked* known = objects_.Find(adopted.object);
+  return known != nullptr ? contents_.InCell(*known) : std::nullopt;
 }
 
 Value ReprCalls::Call(Activation& act, ValueView wrapper, ValueView self) {
-  const Value running = InClosure(wrapper, "repr_running");
-  const Value function = running ? InClosure(wrapper, "user_function") : Value();
+  const Value running = InClosure(wrapper, "repr_running").value_or(Value());
+  const Value function = running ? InClosure(wrapper, "user_function").value_or(Value()) : Value();
   if (!function || !PySet_CheckExact(running.object.get())) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a __repr__ that knows no function");
   }
@@ -47,8 +49,8 @@ Value ReprCalls::Call(Activation& act, ValueView wrapper, ValueView self) {
   reads_.Consume(self);
   const std::pair<BorrowedRef, BorrowedRef> key(function.object, self.object);
   if (absl::c_linear_search(under_way_, key)) {
-    Value fill = InClosure(wrapper, "fillvalue");
-    return fill || breaks_.unwinding() ? std::move(fill) : Value{Ref::Steal(PyUnicode_FromString("...")), kNoSource};
+    if (std::optional<Value> fill = InClosure(wrapper, "fillvalue")) return *std::move(fill);
+    return Value{Ref::Steal(PyUnicode_FromString("...")), kNoSource};
   }
   under_way_.push_back(key);
   const ValueView args[] = {self};

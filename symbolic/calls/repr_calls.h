@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_REPR_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_REPR_CALLS_H_
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ class ReprCalls {
   Value Call(Activation& act, ValueView wrapper, ValueView self);
 
  private:
-  Value InClosure(ValueView wrapper, const char* name);
+  std::optional<Value> InClosure(ValueView wrapper, const char* name);
 
   BreakController& breaks_;
   ReadJournal& reads_;

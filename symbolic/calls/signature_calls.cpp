@@ -47,11 +47,10 @@ Value SignatureCalls::SignatureOf(ValueView callable, ValueView function, bool o
   } else if (PyType_Check(function.object.get())) {
     underlying = InitOf(reinterpret_cast<PyTypeObject*>(function.object.get()));
   }
-  if (breaks_.unwinding()) return Value();
+  if (!underlying) return Value();
   const Tracked* t = objects_.Find(underlying.object);
   if (!MayAsk(underlying.object, t != nullptr ? t->source : kNoSource, of_library)) {
-    return breaks_.unwinding() ? Value()
-                               : breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   const HookScope native(HookMode::kOff);
   const ValueView args[] = {function};

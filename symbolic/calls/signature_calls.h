@@ -26,7 +26,7 @@ class SignatureCalls {
   // `source`: kNoSource of a function that was made in the frame.
   bool MayAsk(BorrowedRef function, SourceId source, bool of_library);
   void GuardFunction(BorrowedRef function, SourceId source);
-  bool GuardAnnotations(BorrowedRef function, SourceId of);
+  [[nodiscard]] bool GuardAnnotations(BorrowedRef function, SourceId of);
 
   BreakController& breaks_;
   ReadJournal& reads_;

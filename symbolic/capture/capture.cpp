@@ -44,24 +44,25 @@ RunResult Capture::Run() {
     if (slots[i] != nullptr || local) act.sources[static_cast<std::size_t>(i)] = kUnadopted;
   }
   frames.PushRoot(&act);
+  bool adopted = true;  // not so: what is there already may be nothing that a capture takes
   // The closure's cells reach the frame by COPY_FREE_VARS, without a load.
   PyObject* closure = frame_ops::IsStarting(copy) ? frame_ops::Function(copy)->func_closure : nullptr;
   for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i) {
-    objects().Adopt(PyTuple_GET_ITEM(closure, i), reads().sources().Intern(SourceKind::kClosureCell, kNoSource,
-                                                                           static_cast<std::int32_t>(i), nullptr));
+    const SourceId cell =
+        reads().sources().Intern(SourceKind::kClosureCell, kNoSource, static_cast<std::int32_t>(i), nullptr);
+    adopted = adopted && objects().Adopt(PyTuple_GET_ITEM(closure, i), cell);
   }
   // Stack entries move between slots before anything looks at them; locals are adopted where they are loaded.
   for (int i = frame_ops::SlotCount(code); i < live; ++i) {
-    if (slots[i] != nullptr) protocols_.AdoptSlot(act, i);
+    if (slots[i] != nullptr) adopted = adopted && protocols_.AdoptSlot(act, i);
   }
   start_exception_ = frame_ops::HandledException(thread_);
   const Ref handled = Ref::Steal(PyErr_GetHandledException());
   frames.set_handles_from_outside(static_cast<bool>(handled));
-  if (const char* what = InterceptorAtStart()) breaks().Break(GraphBreakKind::kIntercepted, what);
-  // What stands on the stack already may be nothing that a capture takes.
-  evaluated_ = !breaks().unwinding();
-  RunResult result{Outcome::kUnwound, Value()};
-  if (evaluated_) result = Evaluate(thread_, act, protocols_, StartAt::kNext);
+  const char* const interceptor = InterceptorAtStart();
+  const bool intercepted = interceptor != nullptr && !breaks().BreakFalse(GraphBreakKind::kIntercepted, interceptor);
+  evaluated_ = adopted && !intercepted;
+  RunResult result = Evaluate(thread_, act, protocols_, StartAt::kNext);
   if (result.outcome != Outcome::kReturned) FrameStack::DropSlots(copy);
   last_root_instruction_ = act.instruction;
   breaks().EndRun();

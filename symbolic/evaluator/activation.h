@@ -53,21 +53,26 @@ struct Control {
   // instruction executes, stop_at = executed - 1 names it.
   std::uint64_t executed = 0;
   std::uint64_t stop_at = std::numeric_limits<std::uint64_t>::max();
-  // Sticky (soundness rule 12): once set, no handler runs any more; every activation exits with kUnwound.
+  // Sticky (soundness rule 12): once set, no handler runs any more; every activation exits with kUnwound. The evaluator
+  // asks where an instruction failed and before one starts, so that protocols need not.
   bool unwinding = false;
+  void Unwind() {
+    unwinding = true;
+    stop_at = executed;
+  }
   // Serve signals, GIL requests, collections and asynchronous exceptions where CPython's evaluator does.
   bool serves_pending_work = true;
 };
 
-enum class Outcome : std::uint8_t {
-  kReturned,  // RETURN_VALUE; the value is the result
-  kYielded,   // YIELD_VALUE or RETURN_GENERATOR; the frame is suspended
-  kRaised,    // an exception escapes; the Python error is set and has its traceback entry
-  kPaused,    // OnStop asked to pause: the frame stands before `instruction`, its state is intact
-  kUnwound,   // Control::unwinding
+enum class [[nodiscard]] Outcome : std::uint8_t{
+    kReturned,  // RETURN_VALUE; the value is the result
+    kYielded,   // YIELD_VALUE or RETURN_GENERATOR; the frame is suspended
+    kRaised,    // an exception escapes; the Python error is set and has its traceback entry
+    kPaused,    // OnStop asked to pause: the frame stands before `instruction`, its state is intact
+    kUnwound,   // Control::unwinding
 };
 
-enum class StopAction : std::uint8_t { kContinue, kPause, kUnwind };
+enum class [[nodiscard]] StopAction : std::uint8_t{kContinue, kPause, kUnwind};
 
 }  // namespace framefuse
 

@@ -31,7 +31,7 @@ bool Execution::AdoptSlot(int slot) {
     return true;
   }
   Value adopted = protocols.AdoptSlot(act, slot);
-  if (!adopted || control.unwinding) return false;
+  if (!adopted) return false;
   slot_sources[slot] = adopted.source;
   return true;
 }
@@ -51,7 +51,7 @@ class Run {
     for (;;) {
       const Instruction& in = *e_.next;
       if (e_.control.executed == e_.control.stop_at) [[unlikely]] {
-        const StopAction action = Stop(in);
+        const StopAction action = e_.control.unwinding ? StopAction::kUnwind : Stop(in);
         if (action == StopAction::kPause) return Outcome::kPaused;
         if (action == StopAction::kUnwind || e_.control.unwinding) return Unwound();
       }
@@ -64,6 +64,7 @@ class Run {
       if (step == Step::kNext) [[likely]] {
         continue;
       }
+      if (e_.control.unwinding) return Unwound();  // before any exception table is looked at
       switch (step) {
         case Step::kNext:
           break;
@@ -71,8 +72,6 @@ class Run {
           return Outcome::kReturned;
         case Step::kYield:
           return Outcome::kYielded;
-        case Step::kUnwound:
-          return Unwound();
         case Step::kError:
         case Step::kReraise:
           if (!HandleError(in.index, step == Step::kError)) return Outcome::kRaised;
@@ -127,8 +126,10 @@ class Run {
     frame_ops::SetNextInstruction(e_.act.frame, in.start);
     return e_.protocols.OnStop(e_.act);
   }
+  // The run is over: no handler runs any more, and Python sees no error of ours.
   Outcome Unwound() {
     PyErr_Clear();
+    e_.result = Value();
     return Outcome::kUnwound;
   }
 
@@ -141,6 +142,10 @@ class Run {
 }  // namespace
 
 RunResult Evaluate(PyThreadState* thread, Activation& act, Protocols& protocols, StartAt start) {
+  if (protocols.control.unwinding) {
+    PyErr_Clear();
+    return {Outcome::kUnwound, {}};
+  }
   Execution execution(thread, act, protocols);
   if (execution.bytecode == nullptr) return {Outcome::kRaised, {}};
   act.stack_depth = frame_ops::StackDepth(act.frame);

@@ -1,7 +1,7 @@
 // Execution: the registers of one Evaluate call, and the stack operations that instruction handlers are made of.
 // Internal to symbolic/evaluator.
 // Invariant: operands stay on the frame's stack, with their sources, until the instruction has succeeded; a handler
-// that reports an error or unwinding leaves the stack as it found it.
+// that fails leaves the stack as it found it.
 #ifndef FRAMEFUSE_SYMBOLIC_EVALUATOR_EXECUTION_H_
 #define FRAMEFUSE_SYMBOLIC_EVALUATOR_EXECUTION_H_
 
@@ -15,13 +15,12 @@
 namespace framefuse {
 
 // How a handler ends.
-enum class Step : std::uint8_t {
-  kNext,     // go on at Execution::next
-  kError,    // a Python error was raised here: add a traceback entry and look for a handler
-  kReraise,  // the Python error has its traceback entry already
-  kReturn,   // `result` is the frame's return value
-  kYield,    // `result` was yielded
-  kUnwound,  // Control::unwinding
+enum class [[nodiscard]] Step : std::uint8_t{
+    kNext,     // go on at Execution::next
+    kError,    // a Python error was raised here, or the run is unwinding: Run::Execute tells them apart
+    kReraise,  // the Python error has its traceback entry already
+    kReturn,   // `result` is the frame's return value
+    kYield,    // `result` was yielded
 };
 
 class Execution {
@@ -61,26 +60,25 @@ class Execution {
   }
 
   // ---- ends of an instruction
-  Step Failed() const { return control.unwinding ? Step::kUnwound : Step::kError; }
   // Pops the operands and pushes the result, if there is one.
   Step Replace(int pops, Value result) {
-    if (!result.object || control.unwinding) [[unlikely]] {
-      return Failed();
+    if (!result.object) [[unlikely]] {
+      return Step::kError;
     }
     Drop(pops);
     Push(std::move(result));
     return Step::kNext;
   }
   Step Done(bool ok, int pops) {
-    if (!ok || control.unwinding) [[unlikely]] {
-      return Failed();
+    if (!ok) [[unlikely]] {
+      return Step::kError;
     }
     Drop(pops);
     return Step::kNext;
   }
   Step PushBool(Truth truth, int pops, bool negate = false) {
-    if (truth == Truth::kError || control.unwinding) [[unlikely]] {
-      return Failed();
+    if (truth == Truth::kError) [[unlikely]] {
+      return Step::kError;
     }
     Drop(pops);
     PushCopy((truth == Truth::kTrue) != negate ? Py_True : Py_False, kNoSource);
@@ -104,8 +102,8 @@ class Execution {
 
   // ---- slots and names
   PyObject* Slot(int slot) const { return frame_ops::Untagged(slots[slot]); }
-  // Adopts a slot that has not been looked at yet; false: error or unwinding.
-  bool Adopt(int slot) {
+  // Adopts a slot that has not been looked at yet.
+  [[nodiscard]] bool Adopt(int slot) {
     if (slot_sources[slot] != kUnadopted) [[likely]] {
       return true;
     }
@@ -129,7 +127,7 @@ class Execution {
   Value result;
 
  private:
-  bool AdoptSlot(int slot);
+  [[nodiscard]] bool AdoptSlot(int slot);
 };
 
 using Handler = Step (*)(Execution& e, const Instruction& in);

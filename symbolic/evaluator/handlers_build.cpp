@@ -75,20 +75,20 @@ Step FormatWithSpec(Execution& e, const Instruction&) {
 
 // [value, text] and, with the lowest bit, the format
 Step BuildInterpolation(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   const int format = in.arg & 1;
   return e.Replace(in.pops, {frame_ops::MakeInterpolation(e.Peek(2 + format), e.Peek(1 + format), in.arg >> 2,
                                                           format != 0 ? e.Peek(1) : nullptr),
                              kNoSource});
 }
 Step BuildTemplate(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   return e.Replace(2, {frame_ops::MakeTemplate(e.Peek(2), e.Peek(1)), kNoSource});
 }
 
 // Pushes so that the first element comes to the top.
 Step PushUnpacked(Execution& e, bool ok, absl::Span<Value> values) {
-  if (!ok || e.control.unwinding) return e.Failed();
+  if (!ok) return Step::kError;
   e.Drop(1);
   for (auto value = values.rbegin(); value != values.rend(); ++value) e.Push(std::move(*value));
   return Step::kNext;

@@ -47,7 +47,7 @@ Step MakeFunction(Execution& e, const Instruction& in) {
 
 // [value, function]
 Step SetFunctionAttribute(Execution& e, const Instruction& in) {
-  if (!e.protocols.SetFunctionAttribute(e.act, e.Peek(1), in.arg, e.View(2)) || e.control.unwinding) return e.Failed();
+  if (!e.protocols.SetFunctionAttribute(e.act, e.Peek(1), in.arg, e.View(2))) return Step::kError;
   std::swap(e.Peek(1), e.Peek(2));
   std::swap(e.PeekSource(1), e.PeekSource(2));
   e.Drop(1);

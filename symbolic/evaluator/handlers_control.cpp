@@ -9,7 +9,7 @@ constexpr int kResumeAtYieldFrom = 2;
 
 // A number that this Python gives no meaning, as a code object made by hand may have.
 Step Invalid(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   // The original bytecode that was decoded has 0 for such a number.
   const int number = *reinterpret_cast<const std::uint8_t*>(frame_ops::CodeUnits(e.code) + in.index);
   PyErr_Format(PyExc_SystemError, "%U:%d: unknown opcode %d", e.code->co_filename, LineOfUnit(e.code, in.index),
@@ -45,7 +45,7 @@ Step JumpBackward(Execution& e, const Instruction& in) {
 template <bool kJumpIf>
 Step PopJumpIf(Execution& e, const Instruction& in) {
   const Truth truth = e.protocols.IsTrue(e.act, e.View(1));
-  if (truth == Truth::kError || e.control.unwinding) return e.Failed();
+  if (truth == Truth::kError) return Step::kError;
   e.Drop(1);
   return e.Branch(in, (truth == Truth::kTrue) == kJumpIf);
 }
@@ -53,7 +53,7 @@ Step PopJumpIf(Execution& e, const Instruction& in) {
 template <bool kJumpIf>
 Step PopJumpIfNone(Execution& e, const Instruction& in) {
   const Truth truth = e.protocols.IsNone(e.act, e.View(1));
-  if (truth == Truth::kError || e.control.unwinding) return e.Failed();
+  if (truth == Truth::kError) return Step::kError;
   e.Drop(1);
   return e.Branch(in, (truth == Truth::kTrue) == kJumpIf);
 }
@@ -61,7 +61,7 @@ Step PopJumpIfNone(Execution& e, const Instruction& in) {
 template <bool kJumpIf>
 Step JumpIfOrPop(Execution& e, const Instruction& in) {
   const Truth truth = e.protocols.IsTrue(e.act, e.View(1));
-  if (truth == Truth::kError || e.control.unwinding) return e.Failed();
+  if (truth == Truth::kError) return Step::kError;
   if ((truth == Truth::kTrue) == kJumpIf) {
     e.JumpTo(in.target);
   } else {
@@ -75,8 +75,8 @@ Step GetIter(Execution& e, const Instruction&) { return e.Replace(1, e.protocols
 Step ForIter(Execution& e, const Instruction& in) {
   Value item;
   const ForIterOutcome outcome = e.protocols.ForIter(e.act, e.View(1), &item);
-  if (outcome == ForIterOutcome::kError || e.control.unwinding) [[unlikely]] {
-    return e.Failed();
+  if (outcome == ForIterOutcome::kError) [[unlikely]] {
+    return Step::kError;
   }
   if (outcome == ForIterOutcome::kItem) {
     e.Push(std::move(item));

@@ -13,7 +13,7 @@ Step RaiseTop(Execution& e) {
 }
 
 Step PushExcInfo(Execution& e, const Instruction&) {
-  if (!e.protocols.BeforeHandling(e.act)) return e.Failed();
+  if (!e.protocols.BeforeHandling(e.act)) return Step::kError;
   Ref handled = frame_ops::HandledException(e.thread);
   PyObject* raised = e.Peek(1);
   frame_ops::SetHandledException(e.thread, Ref::Create(raised));
@@ -25,7 +25,7 @@ Step PushExcInfo(Execution& e, const Instruction&) {
 }
 
 Step PopExcept(Execution& e, const Instruction&) {
-  if (!e.protocols.AfterHandling(e.act, e.View(1))) return e.Failed();
+  if (!e.protocols.AfterHandling(e.act, e.View(1))) return Step::kError;
   Ref handled = Ref::Steal(e.Peek(1));
   --e.act.stack_depth;
   frame_ops::SetHandledException(e.thread, std::move(handled));
@@ -38,8 +38,8 @@ Step CheckExcMatch(Execution& e, const Instruction&) {
 
 Step CheckEgMatch(Execution& e, const Instruction&) {
   Value match, rest;
-  if (!e.protocols.ExceptionGroupMatch(e.act, e.View(2), e.View(1), &match, &rest) || e.control.unwinding) {
-    return e.Failed();
+  if (!e.protocols.ExceptionGroupMatch(e.act, e.View(2), e.View(1), &match, &rest)) {
+    return Step::kError;
   }
   e.Drop(2);
   if (match.object.get() != Py_None) frame_ops::SetHandledException(e.thread, match.object);
@@ -70,13 +70,12 @@ Step RaiseVarargs(Execution& e, const Instruction& in) {
   // A bare `raise` of a handled exception adds no traceback entry.
   const bool again = in.arg == 0 && Ref::Steal(PyErr_GetHandledException()).get() != nullptr;
   e.protocols.Raise(e.act, exception, cause);
-  if (e.control.unwinding) return Step::kUnwound;
   return again ? Step::kReraise : Step::kError;
 }
 
 Step BeforeWith(Execution& e, const Instruction&) {
   Value exit, entered;
-  if (!e.protocols.BeforeWith(e.act, e.View(1), &exit, &entered) || e.control.unwinding) return e.Failed();
+  if (!e.protocols.BeforeWith(e.act, e.View(1), &exit, &entered)) return Step::kError;
   e.Drop(1);
   e.Push(std::move(exit));
   e.Push(std::move(entered));
@@ -87,10 +86,10 @@ Step BeforeWith(Execution& e, const Instruction&) {
 Step LoadSpecial(Execution& e, const Instruction& in) {
   const auto which = static_cast<frame_ops::SpecialMethod>(in.arg);
   const bool is_async = which == frame_ops::SpecialMethod::kAsyncEnter || which == frame_ops::SpecialMethod::kAsyncExit;
-  if (is_async && !e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (is_async && !e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   Value method = is_async ? Value{frame_ops::LoadSpecialMethod(e.Peek(1), which), kNoSource}
                           : e.protocols.LoadSpecial(e.act, e.View(1), which);
-  if (!method || e.control.unwinding) return e.Failed();
+  if (!method) return Step::kError;
   e.Drop(1);
   e.PushCallable(std::move(method), {});
   return Step::kNext;

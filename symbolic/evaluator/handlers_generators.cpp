@@ -20,7 +20,7 @@ Step YieldValue(Execution& e, const Instruction&) {
 Step Send(Execution& e, const Instruction& in) {
   Value result;
   const SendOutcome outcome = e.protocols.Send(e.act, e.View(2), e.View(1), &result);
-  if (outcome == SendOutcome::kError || e.control.unwinding) return e.Failed();
+  if (outcome == SendOutcome::kError) return Step::kError;
   if (outcome == SendOutcome::kYielded) return e.Replace(1, std::move(result));
   e.JumpTo(in.target);
   // Where END_SEND follows it drops the receiver, else SEND does.
@@ -41,24 +41,24 @@ Step GetYieldFromIter(Execution& e, const Instruction&) {
 }
 
 Step GetAwaitable(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   return e.Replace(1, {framefuse::GetAwaitable(e.Peek(1), in.arg), kNoSource});
 }
 
 Step GetAiter(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   return e.Replace(1, {GetAsyncIterator(e.Peek(1)), kNoSource});
 }
 
 Step GetAnext(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   return e.Replace(0, {GetAsyncNext(e.Peek(1)), kNoSource});
 }
 
 Step BeforeAsyncWith(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   Ref exit, entered;
-  if (!EnterAsync(e.Peek(1), &exit, &entered) || e.control.unwinding) return e.Failed();
+  if (!EnterAsync(e.Peek(1), &exit, &entered)) return Step::kError;
   e.Drop(1);
   e.Push(exit.release(), kNoSource);
   e.Push(entered.release(), kNoSource);

@@ -44,7 +44,7 @@ Step LoadCommonConstant(Execution& e, const Instruction& in) {
 
 Step LoadFast(Execution& e, const Instruction& in) {
   if (!e.Adopt(in.arg)) [[unlikely]] {
-    return e.Failed();
+    return Step::kError;
   }
   PyObject* value = e.Slot(in.arg);
   if (value == nullptr) [[unlikely]] {
@@ -61,7 +61,7 @@ int SecondSlot(const Instruction& in) { return in.arg & 15; }
 
 // What LOAD_FAST needs before it can push the slot's value.
 Step CheckBound(Execution& e, int slot) {
-  if (!e.Adopt(slot)) return e.Failed();
+  if (!e.Adopt(slot)) return Step::kError;
   if (e.slots[slot] != nullptr) return Step::kNext;
   SetUnboundLocalError(e.SlotName(slot));
   return Step::kError;
@@ -79,7 +79,7 @@ Step LoadFastLoadFast(Execution& e, const Instruction& in) {
 }
 
 Step LoadFastAndClear(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   e.Push(e.Slot(in.arg), e.slot_sources[in.arg]);
   e.slots[in.arg] = nullptr;
   e.slot_sources[in.arg] = kNoSource;
@@ -109,7 +109,7 @@ void MoveTopTo(Execution& e, int slot) {
 
 Step StoreFast(Execution& e, const Instruction& in) {
   if (!BeforeDrop(e, in.arg)) [[unlikely]] {
-    return e.Failed();
+    return Step::kError;
   }
   MoveTopTo(e, in.arg);
   return Step::kNext;
@@ -121,7 +121,7 @@ Step StoreFastLoadFast(Execution& e, const Instruction& in) {
     const Step step = CheckBound(e, loaded);
     if (step != Step::kNext) return step;
   }
-  if (!BeforeDrop(e, stored)) return e.Failed();
+  if (!BeforeDrop(e, stored)) return Step::kError;
   MoveTopTo(e, stored);
   e.PushCopy(e.Slot(loaded), e.slot_sources[loaded]);
   return Step::kNext;
@@ -129,9 +129,9 @@ Step StoreFastLoadFast(Execution& e, const Instruction& in) {
 
 Step StoreFastStoreFast(Execution& e, const Instruction& in) {
   const int first = FirstSlot(in), second = SecondSlot(in);
-  if (!BeforeDrop(e, first)) return e.Failed();
+  if (!BeforeDrop(e, first)) return Step::kError;
   // Of `x, x = …` the second store drops what the first put there.
-  if (first == second ? !BeforeDrop(e, e.View(1)) : !BeforeDrop(e, second)) return e.Failed();
+  if (first == second ? !BeforeDrop(e, e.View(1)) : !BeforeDrop(e, second)) return Step::kError;
   MoveTopTo(e, first);
   MoveTopTo(e, second);
   return Step::kNext;
@@ -143,7 +143,7 @@ Step DeleteFast(Execution& e, const Instruction& in) {
     SetUnboundLocalError(e.SlotName(in.arg));
     return Step::kError;
   }
-  if (!BeforeDrop(e, in.arg)) return e.Failed();
+  if (!BeforeDrop(e, in.arg)) return Step::kError;
   e.slots[in.arg] = nullptr;
   e.slot_sources[in.arg] = kNoSource;
   Py_DECREF(old);
@@ -151,16 +151,16 @@ Step DeleteFast(Execution& e, const Instruction& in) {
 }
 
 Step LoadClosure(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   e.PushCopy(e.Slot(in.arg), e.slot_sources[in.arg]);
   return Step::kNext;
 }
 
 Step MakeCell(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   PyObject* initial = e.Slot(in.arg);
   Value cell = e.protocols.MakeCell(e.act, in.arg, {initial, e.slot_sources[in.arg]});
-  if (!cell || e.control.unwinding) return e.Failed();
+  if (!cell) return Step::kError;
   e.slots[in.arg] = cell.object.release();
   e.slot_sources[in.arg] = cell.source;
   Py_XDECREF(initial);
@@ -178,27 +178,27 @@ Step CopyFreeVars(Execution& e, const Instruction& in) {
 }
 
 Step LoadDeref(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   return e.Replace(0, e.protocols.LoadDeref(e.act, in.arg));
 }
 
 Step StoreDeref(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   return e.Done(e.protocols.StoreDeref(e.act, in.arg, e.View(1)), 1);
 }
 
 Step DeleteDeref(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   return e.Done(e.protocols.DeleteDeref(e.act, in.arg), 0);
 }
 
 Step LoadClassDeref(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   return e.Replace(0, e.protocols.LoadClassDeref(e.act, in.arg));
 }
 
 Step LoadFromDictOrDeref(Execution& e, const Instruction& in) {
-  if (!e.Adopt(in.arg)) return e.Failed();
+  if (!e.Adopt(in.arg)) return Step::kError;
   return e.Replace(1, e.protocols.LoadFromDictOrDeref(e.act, e.View(1), in.arg));
 }
 

@@ -6,8 +6,8 @@ namespace {
 
 Step LoadGlobal(Execution& e, const Instruction& in) {
   Value value = e.protocols.LoadGlobal(e.act, e.Name(in.arg >> 1));
-  if (!value || e.control.unwinding) [[unlikely]] {
-    return e.Failed();
+  if (!value) [[unlikely]] {
+    return Step::kError;
   }
   if ((in.arg & 1) != 0) {
     e.PushCallable(std::move(value), {});
@@ -60,7 +60,7 @@ Step LoadAttr(Execution& e, const Instruction& in) {
 
 // Without a self the method is bound, or none.
 Step PushMethod(Execution& e, int pops, Value method, Value self) {
-  if (!method || e.control.unwinding) return e.Failed();
+  if (!method) return Step::kError;
   e.Drop(pops);
   e.PushCallable(std::move(method), std::move(self));
   return Step::kNext;

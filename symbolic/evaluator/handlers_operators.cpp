@@ -17,7 +17,7 @@ Step CompareOp(Execution& e, const Instruction& in) {
 }
 Step CompareOpToBool(Execution& e, const Instruction& in) {
   const Value result = e.protocols.Compare(e.act, in.arg, e.View(2), e.View(1));
-  if (!result || e.control.unwinding) return e.Failed();
+  if (!result) return Step::kError;
   return e.PushBool(e.protocols.IsTrue(e.act, result), 2);
 }
 Step ToBool(Execution& e, const Instruction&) { return e.PushBool(e.protocols.IsTrue(e.act, e.View(1)), 1); }
@@ -39,12 +39,12 @@ Step DeleteSubscr(Execution& e, const Instruction&) {
 
 Step BinarySlice(Execution& e, const Instruction&) {
   const Value slice = e.protocols.BuildSlice(e.act, e.View(2), e.View(1), {});
-  if (!slice || e.control.unwinding) return e.Failed();
+  if (!slice) return Step::kError;
   return e.Replace(3, e.protocols.GetItem(e.act, e.View(3), slice));
 }
 Step StoreSlice(Execution& e, const Instruction&) {
   const Value slice = e.protocols.BuildSlice(e.act, e.View(2), e.View(1), {});
-  if (!slice || e.control.unwinding) return e.Failed();
+  if (!slice) return Step::kError;
   return e.Done(e.protocols.SetItem(e.act, e.View(3), slice, e.View(4)), 4);
 }
 

@@ -12,9 +12,9 @@
 
 namespace framefuse {
 
-// Owned result of a protocol. A null object means failure: a Python error is set, or the run is unwinding
-// (Control::unwinding) and no Python code may see it.
-struct Value {
+// Owned result of a protocol. A null object means failure, and a Python error is set: also where the run unwinds, whose
+// error no handler matches (BreakController::SetUnwindError). What may be absent is a std::optional<Value>.
+struct [[nodiscard]] Value {
   Ref object;
   SourceId source = kNoSource;
   explicit operator bool() const { return static_cast<bool>(object); }

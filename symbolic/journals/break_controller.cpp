@@ -29,7 +29,10 @@ constexpr int kMaxNodes = 20'000;
 }  // namespace
 
 void BreakController::SetUnwindError() {
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "framefuse: the capture is unwinding");
+  PyErr_Clear();
+  static PyObject* const type = PyErr_NewExceptionWithDoc(
+      "framefuse.Unwinding", "A capture ended here. No code of a program sees it.", PyExc_BaseException, nullptr);
+  PyErr_SetNone(type);
 }
 
 // ---------------------------------------------------------------- stops
@@ -86,8 +89,7 @@ StopAction BreakController::StopHere(Activation& act) {
       return StopAction::kContinue;
     }
     act.started = control_.executed;  // not begun: its number is the next
-    Break(GraphBreakKind::kForced, "");
-    return StopAction::kUnwind;
+    return BreakFalse(GraphBreakKind::kForced, "") ? StopAction::kContinue : StopAction::kUnwind;
   }
   if (frame_ops::Code(act.frame) != stop_->code.get() || act.instruction != stop_->instruction || !in_chain) {
     stop_mismatch_ = true;
@@ -95,9 +97,7 @@ StopAction BreakController::StopHere(Activation& act) {
     stopped_ = true;
     if (listener_ != nullptr) listener_->AtStop(act);
   }
-  control_.unwinding = true;
-  SetUnwindError();
-  return StopAction::kUnwind;
+  return static_cast<void>(Unwound()), StopAction::kUnwind;
 }
 
 void BreakController::EndRun() { left_modes_ = left_modes(); }
@@ -135,20 +135,14 @@ void BreakController::NoteUnconfirmed(std::string_view context) {
   unconfirmed_error_ = ReasonHere(GraphBreakKind::kUnconfirmedError, context);
 }
 
-void BreakController::NeedFrames() {
-  needs_frames_ = true;
-  control_.unwinding = true;
-  PyErr_Clear();
-  SetUnwindError();
+Value BreakController::NeedFrames() {
+  if (!control_.unwinding) needs_frames_ = true;
+  return Unwound();
 }
 
 Value BreakController::NeedStaticSizes() {
-  if (control_.unwinding) return Value();
-  needs_static_sizes_ = true;
-  control_.unwinding = true;
-  PyErr_Clear();
-  SetUnwindError();
-  return Value();
+  if (!control_.unwinding) needs_static_sizes_ = true;
+  return Unwound();
 }
 
 bool BreakController::IsLibrary(frame_ops::Frame* frame) const {
@@ -157,10 +151,9 @@ bool BreakController::IsLibrary(frame_ops::Frame* frame) const {
 }
 
 Value BreakController::Break(GraphBreakKind kind, std::string_view context) {
-  if (control_.unwinding) return Value();
+  if (control_.unwinding) return Unwound();
   needs_frames_ = calls_without_frames_ > 0;
   left_modes_ = modes_.open() > 0;
-  control_.unwinding = true;
   const std::vector<Activation*>& frames = frames_.all();
   BreakRecord record;
   // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).
@@ -180,7 +173,11 @@ Value BreakController::Break(GraphBreakKind kind, std::string_view context) {
   }
   record.reason = ReasonHere(kind, context);
   record_ = std::move(record);
-  PyErr_Clear();
+  return Unwound();
+}
+
+Value BreakController::Unwound() {
+  control_.Unwind();
   SetUnwindError();
   return Value();
 }

@@ -47,16 +47,17 @@ class BreakController {
 
   // ---- breaks
   bool unwinding() const { return control_.unwinding; }
-  void Unwind() { control_.unwinding = true; }  // what dies from now on runs no captured code
+  void Unwind() { control_.Unwind(); }  // what dies from now on runs no captured code
   const Control& control() const { return control_; }
   ABSL_ATTRIBUTE_COLD Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
-  bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }
+  [[nodiscard]] bool BreakFalse(GraphBreakKind kind, std::string_view context) {
+    return static_cast<bool>(Break(kind, context));
+  }
   Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
-    Break(kind, context);
-    return Truth::kError;
+    return BreakFalse(kind, context) ? Truth::kTrue : Truth::kError;
   }
   // `why_not`: why a call cannot stand in a graph for an FX backend; empty: it can. False: broke.
-  bool Journalled(std::string_view why_not) {
+  [[nodiscard]] bool Journalled(std::string_view why_not) {
     return why_not.empty() || BreakFalse(GraphBreakKind::kAutograd, why_not);
   }
   // An error that torch raised and that nothing in the frame handles, though a real tensor may not get it.
@@ -64,13 +65,14 @@ class BreakController {
   // Frames of a module's call are left out: what could see that, a break included, has the attempt made anew.
   void BeginWithoutFrames() { ++calls_without_frames_; }
   void EndWithoutFrames() { --calls_without_frames_; }
-  void NeedFrames();
+  Value NeedFrames();  // null
   // What takes no symbolic sizes: the attempt is made anew without any.
   Value NeedStaticSizes();  // null
   // Code that is evaluated after the attempt, at the close: it has no stop, and a break in it ends it alone.
   Control BeginApart();
   std::optional<GraphBreakReason> EndApart(const Control& kept);
-  // Python sees this error only if C code looks at that of an unwinding run; nothing can catch it for good.
+  // In place of the current error. It is no Exception, and no handler of ours or of Python's matches it; C code that
+  // drops it all the same changes nothing, for the evaluator asks Control::unwinding.
   static void SetUnwindError();
   // One of torch's functions that run as one call: it looked at a value. Inlined, it may go on.
   void NoteLeaf(PyCodeObject* code) { leaf_ = RefOf<PyCodeObject>::Create(code); }
@@ -89,9 +91,10 @@ class BreakController {
 
  private:
   StopAction StopHere(Activation& act);
-  bool Checkpoint(Activation& act);  // false: broke
+  [[nodiscard]] bool Checkpoint(Activation& act);  // false: broke
   GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
   bool IsLibrary(frame_ops::Frame* frame) const;
+  Value Unwound();  // null, with the error that tells callers
 
   Control& control_;
   StopSchedule schedule_;

@@ -33,14 +33,14 @@ class ExpectedTruths {
   // At the instruction that `act` stands at. Nothing: the attempt cannot know.
   std::optional<bool> Expect(const Activation& act, BorrowedRef tensor);
   // Of what a call at that instruction checks to be true, to raise otherwise. False: the attempt cannot know.
-  bool ExpectCheck(const Activation& act, BorrowedRef tensor);
+  [[nodiscard]] bool ExpectCheck(const Activation& act, BorrowedRef tensor);
   // Of what torch's own code asks for in such a call, and is `truth` now.
-  bool ExpectOfTorch(const Activation& act, BorrowedRef tensor, bool truth);
+  [[nodiscard]] bool ExpectOfTorch(const Activation& act, BorrowedRef tensor, bool truth);
   const std::vector<Expected>& all() const { return all_; }
 
  private:
   bool MayExpect(const Activation& act, BorrowedRef tensor) const;
-  bool Note(const Activation& act, BorrowedRef tensor, bool truth);
+  [[nodiscard]] bool Note(const Activation& act, BorrowedRef tensor, bool truth);
 
   const CaptureOptions& options_;
   const BackwardPhase& backward_;

@@ -53,7 +53,7 @@ class FxJournal {
   };
   // Within a call a warning was put off until the graph has run: the call itself would warn again in the graph. False:
   // there is no call.
-  bool NoteWarning();
+  [[nodiscard]] bool NoteWarning();
   // The engine runs in the captured code. Such a graph has operators only, and nothing is differentiated in it.
   void NoteBackwardPass();
   int backward_pass() const { return backward_pass_; }  // the recording's node that was next then; -1: none

@@ -114,15 +114,13 @@ bool NativeArguments::PrepareOuter(ValueView v) {
   if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
   if (t == nullptr) return true;
   if (!t->has_shadow()) return PrepareNative(v);
-  contents_.Realise(*t, true);
-  return !breaks_.unwinding();
+  return contents_.Realise(*t, true);
 }
 
 bool NativeArguments::PrepareMembership(ValueView v) {
   Tracked* t = objects_.Find(v.object);
   if (t == nullptr || t->kind != TrackedKind::kSet || t->attributes != nullptr) return PrepareOuter(v);
-  contents_.Realise(*t, true);
-  return !breaks_.unwinding();
+  return contents_.Realise(*t, true);
 }
 
 bool NativeArguments::PrepareAll(absl::Span<const ValueView> values, bool allow_instances) {
@@ -272,11 +270,9 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
     case TrackedKind::kDict:
     case TrackedKind::kDeque:
     case TrackedKind::kInstanceDict:
-      contents_.Realise(t, true);
-      return !breaks_.unwinding() && (t.attributes == nullptr || PrepareContainerOfClass(t, allow_instances));
+      return contents_.Realise(t, true) && (t.attributes == nullptr || PrepareContainerOfClass(t, allow_instances));
     case TrackedKind::kSet:
-      contents_.Realise(t, true);
-      if (breaks_.unwinding()) return false;
+      if (!contents_.Realise(t, true)) return false;
       reads_.GuardSetLayout(t);
       return t.attributes == nullptr || PrepareContainerOfClass(t, allow_instances);
   }
@@ -290,8 +286,9 @@ bool NativeArguments::PrepareContainerOfClass(Tracked& t, bool allow_instances) 
   for (const char* name : {"keys", "items", "values", "get"}) {
     const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
     reads_.LookupInType(type, key);
-    plain = plain && !contents_.OwnAttribute(t, key);
-    if (breaks_.unwinding()) return false;
+    const std::optional<Value> own = contents_.OwnAttribute(t, key);
+    if (own && !*own) return false;
+    plain = plain && !own;
   }
   if (!plain) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,

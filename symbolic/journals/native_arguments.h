@@ -21,23 +21,25 @@ class NativeArguments {
   NativeArguments(BreakController& breaks, ReadJournal& reads, ObjectTable& objects, ObjectContents& contents)
       : breaks_(breaks), reads_(reads), objects_(objects), contents_(contents) {}
 
-  // False: broke.
-  bool PrepareNative(BorrowedRef object, bool allow_instances);
-  bool PrepareNative(ValueView v, bool allow_instances = true);
-  bool PrepareOuter(ValueView v);
-  bool PrepareMembership(ValueView v);  // PrepareOuter, where it matters no more than what a set holds: not the order
-  bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
+  // False: an error is set.
+  [[nodiscard]] bool PrepareNative(BorrowedRef object, bool allow_instances);
+  [[nodiscard]] bool PrepareNative(ValueView v, bool allow_instances = true);
+  [[nodiscard]] bool PrepareOuter(ValueView v);
+  // PrepareOuter, where it matters no more than what a set holds: not the order.
+  [[nodiscard]] bool PrepareMembership(ValueView v);
+  [[nodiscard]] bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
   // For torch, which takes symbolic sizes for what they are: they are not pinned.
-  bool PrepareForTorch(absl::Span<const ValueView> values);
-  bool PrepareSubscript(ValueView v);  // of a tensor: as for torch, which reads an array of numpy here
+  [[nodiscard]] bool PrepareForTorch(absl::Span<const ValueView> values);
+  // Of a tensor: as for torch, which reads an array of numpy here.
+  [[nodiscard]] bool PrepareSubscript(ValueView v);
   // After they are prepared: C code makes a text of what these are given.
-  bool HaveTextOfTheirOwn(absl::Span<const ValueView> values);
+  [[nodiscard]] bool HaveTextOfTheirOwn(absl::Span<const ValueView> values);
 
  private:
-  bool PrepareCallable(BorrowedRef object, bool allow_instances);
-  bool PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances);
-  bool PrepareContainerOfClass(Tracked& t, bool allow_instances);
-  bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
+  [[nodiscard]] bool PrepareCallable(BorrowedRef object, bool allow_instances);
+  [[nodiscard]] bool PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances);
+  [[nodiscard]] bool PrepareContainerOfClass(Tracked& t, bool allow_instances);
+  [[nodiscard]] bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
 
   BreakController& breaks_;
   ReadJournal& reads_;

@@ -54,11 +54,11 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
 }
 
 bool NativeBoundary::Check() {
-  if (breaks_.unwinding()) return false;
+  if (breaks_.unwinding()) return BreakController::SetUnwindError(), false;  // C code may have dropped it
   if (const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak()) {
-    breaks_.Break(BreakKindOf(*pending),
-                  absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
-    return false;
+    return breaks_.BreakFalse(
+        BreakKindOf(*pending),
+        absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
   }
   if (options_.refused_node >= 0 && tracer_.NodeCount() > options_.refused_node) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedOperator, options_.why_refused);
@@ -67,12 +67,10 @@ bool NativeBoundary::Check() {
     return true;
   }
   if (numpy_errors_.Raised()) {
-    breaks_.Break(GraphBreakKind::kSideEffectCall, "numpy's warning of a floating-point error");
-    return false;
+    return breaks_.BreakFalse(GraphBreakKind::kSideEffectCall, "numpy's warning of a floating-point error");
   }
   if (IsErrorAboutFakes()) {
-    breaks_.Break(GraphBreakKind::kTensorToPython, "C code reads its memory");
-    return false;
+    return breaks_.BreakFalse(GraphBreakKind::kTensorToPython, "C code reads its memory");
   }
   return !IsErrorAboutSymbols();
 }
@@ -88,8 +86,7 @@ bool NativeBoundary::IsErrorAboutSymbols() {
   FF_LOG(kDynamic) << "no size is symbolic, as "
                    << (here.code ? absl::StrCat(FileNameOf(here.code.get()), ":", here.line) : "torch")
                    << " needs plain numbers: " << text.substr(0, text.find('\n'));
-  breaks_.NeedStaticSizes();
-  return true;
+  return !breaks_.NeedStaticSizes();
 }
 
 Value NativeBoundary::Wrap(Ref object) {
@@ -115,8 +112,7 @@ bool NativeBoundary::ConfirmTorchError(BorrowedRef callable) {
   const std::string context =
       absl::StrCat(DescribeCallable(callable), " raised \"", text.substr(0, text.find('\n')), "\"");
   if (IsErrorHandled()) {
-    breaks_.Break(GraphBreakKind::kUnconfirmedError, context);
-    return false;
+    return breaks_.BreakFalse(GraphBreakKind::kUnconfirmedError, context);
   }
   breaks_.NoteUnconfirmed(context);
   return true;

@@ -63,12 +63,12 @@ class NativeBoundary {
   void Leave(const Depth& outer) { depth_ = outer; }
 
   // Takes a break that the tracer noted. True if the run goes on.
-  bool Check();
+  [[nodiscard]] bool Check();
   Value Wrap(Ref object);  // a result: null if it failed, or if the run does not go on
   // Numpy raises from now on where it would warn.
   void RaiseNumpyErrors() { numpy_errors_.Raise(); }
   // Of the error that torch raised: false where the graph breaks, for it may be about fakes.
-  bool ConfirmTorchError(BorrowedRef callable);
+  [[nodiscard]] bool ConfirmTorchError(BorrowedRef callable);
 
  private:
   bool IsErrorAboutFakes() const;

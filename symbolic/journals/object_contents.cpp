@@ -24,22 +24,21 @@ namespace framefuse {
 
 // Fills the shadow with representatives and guards what C code could see of it: length, keys, items. A symbolic number
 // among them is known by itself: who hands the shadow to code that looks at it pins the number (NativeArguments).
-void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
-  if (!t.has_shadow() || breaks_.unwinding()) return;
+bool ObjectContents::Realise(Tracked& t, bool consume_leaves) {
+  if (!t.has_shadow()) return true;
   if (t.appended_from >= 0) {  // appended items stand behind the original's
     Ref appended = Ref::Steal(PyList_GetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get())));
     PyList_SetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get()), nullptr);
     t.appended_from = -1;
-    RealiseItems(t);
+    const bool done = RealiseItems(t);
     PyList_SetSlice(t.representative, PyList_GET_SIZE(t.representative.get()), PY_SSIZE_T_MAX, appended);
     t.replaced = true;
-    return;
+    return done;
   }
   if (!t.realised) {
-    RealiseItems(t);
-    if (breaks_.unwinding()) return;
+    if (!RealiseItems(t)) return false;
   } else if (t.kind != TrackedKind::kTuple) {
-    return;
+    return true;
   }
   if (t.kind == TrackedKind::kTuple && consume_leaves) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t.representative.get()); ++i) {
@@ -48,6 +47,7 @@ void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
       if (IsLeaf(item)) reads_.Move(ValueView(item, reads_.sources().Item(t.source, index)));
     }
   }
+  return true;
 }
 
 namespace {
@@ -81,6 +81,12 @@ int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own,
 
 }  // namespace
 
+// What was written, or nothing, where it was deleted.
+std::optional<Value> ObjectContents::Written(const OverlayWrite& w) {
+  if (!w.value) return std::nullopt;
+  return Value{w.value, kNoSource};
+}
+
 Value ObjectContents::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key) {
   Value v = objects_.Adopt(item, reads_.sources().Item(t.source, key));
   if (v) reads_.Move(v);
@@ -96,35 +102,37 @@ bool AppendToDeque(BorrowedRef deque, BorrowedRef item) {
 }
 }  // namespace
 
-void ObjectContents::RealiseSequence(Tracked& t) {
+bool ObjectContents::RealiseSequence(Tracked& t) {
   const Ref items = NativeItems(t.original);
-  if (!items) return;
+  if (!items) return false;
   const Py_ssize_t size = PyList_GET_SIZE(items.get());
   reads_.AddLength(t.source, size);
   for (Py_ssize_t i = 0; i < size; ++i) {
     const Ref index = Ref::Steal(PyLong_FromSsize_t(i));
     const Value v = AdoptItem(t, PyList_GET_ITEM(items.get(), i), index);
-    if (!v) return;
+    if (!v) return false;
     if (t.kind == TrackedKind::kList) {
-      if (PyList_Append(t.representative, v.object) < 0) return;
+      if (PyList_Append(t.representative, v.object) < 0) return false;
       continue;
     }
-    if (!AppendToDeque(t.representative, v.object)) return;
+    if (!AppendToDeque(t.representative, v.object)) return false;
   }
+  return true;
 }
 
 // Of the items that a frame's *args came with.
-void ObjectContents::RealiseTuple(Tracked& t) {
+bool ObjectContents::RealiseTuple(Tracked& t) {
   const Py_ssize_t size = PyTuple_GET_SIZE(t.original.get());
   reads_.AddLength(t.source, size);
   for (Py_ssize_t i = 0; i < size; ++i) {
     Value v = objects_.Adopt(PyTuple_GET_ITEM(t.original.get(), i),
                              reads_.sources().Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
-    if (!v) return;
+    if (!v) return false;
     PyObject* own = PyTuple_GET_ITEM(t.representative.get(), i);
     PyTuple_SET_ITEM(t.representative.get(), i, v.object.release());
     Py_DECREF(own);
   }
+  return true;
 }
 
 bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
@@ -138,8 +146,7 @@ bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
       return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys that were not seen yet");
     }
     if (objects_.AdoptElement(key) && !(hashed_again && HasHashOfItsOwn(Py_TYPE(key)))) continue;
-    return !breaks_.unwinding() &&
-           breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
                               absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
   }
   if (HoldsKeysThatCompare(t.original) && !AreAllHashesDifferent(t.original)) {  // the shadow would compare them
@@ -149,16 +156,15 @@ bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
   return true;
 }
 
-void ObjectContents::RealiseDict(Tracked& t) {
+bool ObjectContents::RealiseDict(Tracked& t) {
   PyObject* original = t.original;
   PyObject* shadow = t.representative;
   const Ref list = NativePairs(original);
-  if (!list) return;
+  if (!list) return false;
   if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
-    breaks_.Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
-    return;
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
   }
-  if (!GuardKeys(t, list)) return;
+  if (!GuardKeys(t, list)) return false;
   Py_ssize_t position = 0;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* pair = PyList_GET_ITEM(list.get(), i);
@@ -166,55 +172,59 @@ void ObjectContents::RealiseDict(Tracked& t) {
     const Tracked* tensor = ObjectTable::Classify(key) == TrackedKind::kTensor ? objects_.FindByOriginal(key) : nullptr;
     PyObject* own = tensor != nullptr ? tensor->representative.get() : key;
     const Value v = AdoptItem(t, PyTuple_GET_ITEM(pair, 1), key);
-    if (!v || CopyItem(original, shadow, key, own, v.object, &position) < 0) return;
+    if (!v || CopyItem(original, shadow, key, own, v.object, &position) < 0) return false;
   }
   for (OverlayWrite& w : t.writes) {
     const bool there = PyDict_Contains(shadow, w.key) > 0;
-    if (there && (w.reinserted || !w.value) && !SetNativeItem(shadow, w.key, nullptr)) return;
-    if (w.value && !SetNativeItem(shadow, w.key, w.value)) return;
+    if (there && (w.reinserted || !w.value) && !SetNativeItem(shadow, w.key, nullptr)) return false;
+    if (w.value && !SetNativeItem(shadow, w.key, w.value)) return false;
   }
   if (!t.writes.empty()) t.replaced = true;
   t.writes.clear();
+  return true;
 }
 
-void ObjectContents::RealiseSet(Tracked& t) {
+bool ObjectContents::RealiseSet(Tracked& t) {
   const Ref items = NativeItems(t.original);
-  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+  if (!items) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(items.get(), i);
     if (IsTensorByAddress(item)) {
       Value v = objects_.Adopt(item, reads_.ElementSource(item));
-      if (!v || PyList_SetItem(items, i, v.object.release()) < 0) return;
+      if (!v || PyList_SetItem(items, i, v.object.release()) < 0) return false;
       continue;
     }
     if (objects_.AdoptElement(item)) continue;
-    if (breaks_.unwinding()) return;
-    breaks_.Break(GraphBreakKind::kOpaqueObject,
-                  absl::StrCat("a set with an element of type ", Py_TYPE(item)->tp_name));
-    return;
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                              absl::StrCat("a set with an element of type ", Py_TYPE(item)->tp_name));
   }
   const bool plain = PyAnySet_CheckExact(t.original.get());
   const Ref expected = plain ? t.original : PlainCopy(t.original);
-  if (!expected) return;
+  if (!expected) return false;
   reads_.AddGuard(t.source, GuardKind::kSetEquals, expected);
   if (HoldsKeysThatCompare(t.original)) reads_.GuardSetLayout(t);  // it decides what is compared with what
   const Ref elements = Ref::Steal(PyList_AsTuple(items));
   const Ref copy = elements ? private_api::CopySetLayout(t.original.get(), elements) : Ref();
-  if (copy) private_api::SwapSets(t.representative.get(), copy.get());
+  if (!copy) return false;
+  private_api::SwapSets(t.representative.get(), copy.get());
+  return true;
+}
+
+Py_ssize_t ObjectContents::BreakLength(std::string_view context) {
+  return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, context) ? 0 : -1;
 }
 
 Py_ssize_t ObjectContents::GuardOwnNames(const Tracked& instance) {
   PyObject* dict = frame_ops::RawInstanceDict(instance.original);
   if (dict != nullptr && !PyDict_CheckExact(dict)) {
-    breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a __dict__ of type ", Py_TYPE(dict)->tp_name));
-    return -1;
+    return BreakLength(absl::StrCat("a __dict__ of type ", Py_TYPE(dict)->tp_name));
   }
   const Ref names = Ref::Steal(PyList_New(0));
   PyObject *name = nullptr, *unused = nullptr;
   Py_ssize_t position = 0;
   while (frame_ops::NextInstanceAttr(instance.original, &position, &name, &unused)) {
     if (!PyUnicode_CheckExact(name)) {
-      breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
-      return -1;
+      return BreakLength("an object with attributes that are no strings");
     }
     PyList_Append(names, name);
   }
@@ -223,9 +233,9 @@ Py_ssize_t ObjectContents::GuardOwnNames(const Tracked& instance) {
 }
 
 // What the frame has written to the attributes stands where the object would have it.
-void ObjectContents::RealiseInstanceDict(Tracked& t) {
+bool ObjectContents::RealiseInstanceDict(Tracked& t) {
   Tracked& owner = *t.owner;
-  if (GuardOwnNames(owner) < 0) return;
+  if (GuardOwnNames(owner) < 0) return false;
   PyObject *name = nullptr, *value = nullptr;
   Py_ssize_t position = 0;
   while (frame_ops::NextInstanceAttr(owner.original, &position, &name, &value)) {
@@ -233,36 +243,40 @@ void ObjectContents::RealiseInstanceDict(Tracked& t) {
     if (written != nullptr && (!written->value || written->reinserted)) continue;
     Value v = written != nullptr ? Value{written->value, kNoSource}
                                  : objects_.Adopt(value, reads_.sources().InstanceAttr(owner.source, name));
-    if (!v) return;
+    if (!v) return false;
     reads_.Move(v);
-    if (PyDict_SetItem(t.representative, name, v.object) < 0) return;
+    if (PyDict_SetItem(t.representative, name, v.object) < 0) return false;
   }
   for (const OverlayWrite& w : owner.writes) {
-    if (w.value && PyUnicode_Check(w.key.get()) && PyDict_SetItem(t.representative, w.key, w.value) < 0) return;
+    if (w.value && PyUnicode_Check(w.key.get()) && PyDict_SetItem(t.representative, w.key, w.value) < 0) return false;
   }
+  return true;
 }
 
-void ObjectContents::RealiseItems(Tracked& t) {
+bool ObjectContents::RealiseItems(Tracked& t) {
   t.realised = true;
   if (t.kind == TrackedKind::kDict) {
-    RealiseDict(t);
-  } else if (t.kind == TrackedKind::kSet) {
-    RealiseSet(t);
-  } else if (t.kind == TrackedKind::kList || t.kind == TrackedKind::kDeque) {
-    RealiseSequence(t);
-  } else if (t.kind == TrackedKind::kTuple) {
-    RealiseTuple(t);
-  } else if (t.kind == TrackedKind::kInstanceDict) {
-    RealiseInstanceDict(t);
+    return RealiseDict(t);
   }
+  if (t.kind == TrackedKind::kSet) {
+    return RealiseSet(t);
+  }
+  if (t.kind == TrackedKind::kList || t.kind == TrackedKind::kDeque) {
+    return RealiseSequence(t);
+  }
+  if (t.kind == TrackedKind::kTuple) {
+    return RealiseTuple(t);
+  }
+  if (t.kind == TrackedKind::kInstanceDict) {
+    return RealiseInstanceDict(t);
+  }
+  return true;
 }
 
 bool ObjectContents::PrepareTarget(BorrowedRef container) {
   Tracked* t = objects_.Find(container);
   if (t == nullptr) return true;
-  Realise(*t, true);
-  if (breaks_.unwinding()) return false;
-  return writes_.Replace(*t);
+  return Realise(*t, true) && writes_.Replace(*t);
 }
 
 Ref ObjectContents::SymbolicLength(const Tracked& t) const {
@@ -279,40 +293,43 @@ std::int64_t ObjectContents::Length(Tracked& t) {
     reads_.AddLength(t.source, size);
     return size;
   }
-  if (!t.realised) Realise(t, true);
-  return breaks_.unwinding() ? -1 : RawLength(t.representative);
+  return t.realised || Realise(t, true) ? RawLength(t.representative) : -1;
 }
 
-Value ObjectContents::DictItem(Tracked& t, ValueView key) {
+std::optional<Value> ObjectContents::DictItem(Tracked& t, ValueView key) {
   reads_.Consume(key);
   if (t.kind == TrackedKind::kInstanceDict) {
     if (!PyUnicode_CheckExact(key.object.get())) {
-      GuardOwnNames(*t.owner);  // all of them are strings
-      return Value();
+      if (GuardOwnNames(*t.owner) < 0) return Value();
+      return std::nullopt;  // all of them are strings
     }
     return OwnAttribute(*t.owner, key.object);
   }
   if (t.realised) {
     PyObject* found = PyDict_GetItemWithError(t.representative, key.object);
+    if (found == nullptr && PyErr_Occurred() == nullptr) return std::nullopt;
     return Value{Ref::Create(found), kNoSource};
   }
-  if (OverlayWrite* w = t.FindWrite(key.object)) return Value{w->value, kNoSource};
+  if (const OverlayWrite* w = t.FindWrite(key.object)) return Written(*w);
   PyObject* found = PyDict_GetItemWithError(t.original, key.object);
   if (found == nullptr) {
-    if (!PyErr_Occurred()) reads_.AddGuard(t.source, GuardKind::kLacksKey, key.object);
-    return Value();
+    if (PyErr_Occurred() != nullptr) return Value();
+    reads_.AddGuard(t.source, GuardKind::kLacksKey, key.object);
+    return std::nullopt;
   }
   return objects_.Adopt(found, reads_.sources().Item(t.source, key.object));
 }
 
-// A tensor is found by its address. Null without an error: what is not there only all keys can tell.
-Value ObjectContents::ItemOfTensor(Tracked& t, BorrowedRef key) {
-  if (t.kind != TrackedKind::kDict || t.realised) return Value();
-  if (const OverlayWrite* w = t.FindWrite(key)) return Value{w->value, kNoSource};
+// A tensor is found by its address. Nothing: what is not there only all keys can tell.
+std::optional<Value> ObjectContents::ItemOfTensor(Tracked& t, BorrowedRef key) {
+  if (t.kind != TrackedKind::kDict || t.realised) return std::nullopt;
+  if (const OverlayWrite* w = t.FindWrite(key)) return Written(*w);
   const Tracked* tensor = objects_.Find(key);
-  if (tensor == nullptr || tensor->source == kNoSource || !IsTensorByAddress(tensor->original)) return Value();
+  if (tensor == nullptr || tensor->source == kNoSource || !IsTensorByAddress(tensor->original)) {
+    return std::nullopt;
+  }
   PyObject* found = nullptr;
-  if (FindInDict(t.original, DictKey(tensor->original), &found) != Lookup::kFound) return Value();
+  if (FindInDict(t.original, DictKey(tensor->original), &found) != Lookup::kFound) return std::nullopt;
   reads_.AddGuard(tensor->source, GuardKind::kIdentity, tensor->original);
   return objects_.Adopt(found, reads_.sources().Item(t.source, tensor->original));
 }
@@ -361,9 +378,10 @@ std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
     return Value{Ref::Create(item), IsLeaf(item) ? reads_.sources().Item(t.source, number) : kNoSource};
   }
   if (t.kind == TrackedKind::kInstanceDict || (t.kind == TrackedKind::kDict && !t.realised && IsPlainDict(t))) {
-    Value found = DictItem(t, key);
-    if (!found && !breaks_.unwinding() && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
-    return found;
+    std::optional<Value> found = DictItem(t, key);
+    if (found) return found;
+    PyErr_SetObject(PyExc_KeyError, k);
+    return Value();
   }
   return std::nullopt;
 }
@@ -385,19 +403,19 @@ bool ObjectContents::WriteDictItem(Tracked& t, ValueView key, ValueView value) {
   return SetNativeItem(t.representative, key.object, value.object);
 }
 
-Value ObjectContents::InCell(Tracked& cell) {
-  if (OverlayWrite* w = cell.FindWrite(nullptr)) return Value{w->value, kNoSource};
+std::optional<Value> ObjectContents::InCell(Tracked& cell) {
+  if (const OverlayWrite* w = cell.FindWrite(nullptr)) return Written(*w);
   PyObject* contents = PyCell_GET(cell.original.get());
   if (contents == nullptr) {
     reads_.AddGuard(cell.source, GuardKind::kCellEmpty, nullptr);
-    return Value();
+    return std::nullopt;
   }
   return objects_.Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, cell.source, 0, nullptr));
 }
 
-Value ObjectContents::OwnAttribute(Tracked& object, BorrowedRef name) {
+std::optional<Value> ObjectContents::OwnAttribute(Tracked& object, BorrowedRef name) {
   Tracked& instance = object.holder_of_attributes();
-  if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
+  if (const OverlayWrite* w = instance.FindWrite(name)) return Written(*w);
   PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
   if (found == nullptr) {
     PyObject* dict = frame_ops::RawInstanceDict(instance.original);
@@ -407,7 +425,7 @@ Value ObjectContents::OwnAttribute(Tracked& object, BorrowedRef name) {
       return breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
     }
     if (frame_ops::HasInstanceAttrs(instance.original)) reads_.AddGuard(instance.source, GuardKind::kLacksAttr, name);
-    return Value();
+    return std::nullopt;
   }
   return objects_.Adopt(found, reads_.sources().InstanceAttr(instance.source, name));
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "symbolic/evaluator/value.h"
 #include "symbolic/journals/tracked.h"
@@ -26,36 +27,38 @@ class ObjectContents {
 
   // Fills the shadow with representatives and guards what C code could see of it: length, keys, items. Of the __dict__
   // of an object, too.
-  void Realise(Tracked& t, bool consume_leaves);
+  [[nodiscard]] bool Realise(Tracked& t, bool consume_leaves);
   // The container that a display or comprehension under construction adds to: after a break it existed before.
-  bool PrepareTarget(BorrowedRef container);  // false: broke
+  [[nodiscard]] bool PrepareTarget(BorrowedRef container);
 
-  // ---- reads; a null Value without an error: absent
+  // ---- reads; nothing: absent
   // The container's items are read by this method of C code: its class has none of its own.
   bool HasNative(const Tracked& t, const char* method);
   // A symbolic number; null: the length is one that Length() gives.
   Ref SymbolicLength(const Tracked& t) const;
-  std::int64_t Length(Tracked& t);  // -1: not a sized container, and no __dict__ of an object
+  [[nodiscard]] std::int64_t Length(Tracked& t);  // -1: an error is set, or nothing that has a shadow
   // Without a look at the other items: an index into a list or tuple from outside, a key of a dict. Nothing: not so.
   std::optional<Value> OneItem(Tracked& t, ValueView key);
-  Value DictItem(Tracked& t, ValueView key);  // of a dict, or of the __dict__ of an object
-  Value ItemOfTensor(Tracked& t, BorrowedRef key);
-  Value InCell(Tracked& cell);                            // null without an error: it is empty
-  Value OwnAttribute(Tracked& object, BorrowedRef name);  // not its type's
+  std::optional<Value> DictItem(Tracked& t, ValueView key);  // of a dict, or of the __dict__ of an object
+  std::optional<Value> ItemOfTensor(Tracked& t, BorrowedRef key);
+  std::optional<Value> InCell(Tracked& cell);
+  std::optional<Value> OwnAttribute(Tracked& object, BorrowedRef name);  // not its type's
 
-  // Of a dict, or of the __dict__ of an object. False: broke, or an error is set.
-  bool WriteDictItem(Tracked& t, ValueView key, ValueView value_or_null);
+  // Of a dict, or of the __dict__ of an object.
+  [[nodiscard]] bool WriteDictItem(Tracked& t, ValueView key, ValueView value_or_null);
 
  private:
-  void RealiseItems(Tracked& t);
-  void RealiseSequence(Tracked& t);
-  void RealiseDict(Tracked& t);
-  void RealiseSet(Tracked& t);
-  void RealiseTuple(Tracked& t);
-  void RealiseInstanceDict(Tracked& t);
-  Py_ssize_t GuardOwnNames(const Tracked& instance);  // how many there are; -1: broke
+  [[nodiscard]] bool RealiseItems(Tracked& t);
+  [[nodiscard]] bool RealiseSequence(Tracked& t);
+  [[nodiscard]] bool RealiseDict(Tracked& t);
+  [[nodiscard]] bool RealiseSet(Tracked& t);
+  [[nodiscard]] bool RealiseTuple(Tracked& t);
+  [[nodiscard]] bool RealiseInstanceDict(Tracked& t);
+  [[nodiscard]] Py_ssize_t GuardOwnNames(const Tracked& instance);  // how many there are; -1: an error is set
+  [[nodiscard]] Py_ssize_t BreakLength(std::string_view context);   // -1
   bool IsPlainDict(const Tracked& t);
-  bool GuardKeys(const Tracked& t, BorrowedRef items);
+  [[nodiscard]] bool GuardKeys(const Tracked& t, BorrowedRef items);
+  static std::optional<Value> Written(const OverlayWrite& w);
   Value AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key);
 
   BreakController& breaks_;

@@ -122,7 +122,6 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     }
     return Value{Ref::Create(original), source};
   }
-  if (breaks_.unwinding()) return Value();  // an item before it broke, and its error is set
   Tracked* known = tracked_.FindByOriginal(original);
   if (known == nullptr) known = tracked_.Find(original);  // already a representative
   if (known != nullptr) {
@@ -290,17 +289,15 @@ Value ObjectTable::AdoptTuple(BorrowedRef original, SourceId source) {
   Ref shadow = is_the_empty_one ? Ref::Create(original) : private_api::NewTuple(type, size);
   Tracked* t = tracked_.Add(TrackedKind::kTuple, source, Ref::Create(original), shadow);
   t->realised = true;
+  bool done = true;
   for (Py_ssize_t i = 0; i < size; ++i) {
-    Ref index = Ref::Steal(PyLong_FromSsize_t(i));
-    Value item = Adopt(PyTuple_GET_ITEM(original.get(), i), reads_.sources().Item(source, index));
-    if (!item) {  // keeps the tuple whole for its destructor
-      PyTuple_SET_ITEM(shadow.get(), i, Py_NewRef(Py_None));
-      continue;
-    }
-    PyTuple_SET_ITEM(shadow.get(), i, item.object.release());
+    const Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+    Value item = done ? Adopt(PyTuple_GET_ITEM(original.get(), i), reads_.sources().Item(source, index)) : Value();
+    done = done && item;
+    // Behind one that failed, None keeps the tuple whole for its destructor.
+    PyTuple_SET_ITEM(shadow.get(), i, item ? item.object.release() : Py_NewRef(Py_None));
   }
-  if (breaks_.unwinding()) return Value();
-  return Value{std::move(shadow), source};
+  return done ? Value{std::move(shadow), source} : Value();
 }
 
 namespace {
@@ -342,7 +339,7 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
     Ref items = Ref::Steal(PySequence_List(original));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       if (AdoptElement(PyList_GET_ITEM(items.get(), i))) continue;
-      return breaks_.unwinding() ? Value() : AdoptObject(TrackedKind::kOpaque, original, source);
+      return PyErr_Occurred() != nullptr ? Value() : AdoptObject(TrackedKind::kOpaque, original, source);
     }
     reads_.AddGuard(source, GuardKind::kSetEquals, original);
     reads_.AddGuard(source, GuardKind::kSetLayout, original);

@@ -56,9 +56,9 @@ class ObjectTable {
   // The object's __dict__, as a representative.
   Tracked* InstanceDictOf(Tracked& instance);
   static TrackedKind Classify(BorrowedRef original);
-  // A key of a dict or an element of a set, which a guard on the whole compares. False: it broke, or captured code
-  // could read of it what no guard compares.
-  bool AdoptElement(BorrowedRef element);
+  // A key of a dict or an element of a set, which a guard on the whole compares. False: an error is set, or
+  // captured code could read of it what no guard compares.
+  [[nodiscard]] bool AdoptElement(BorrowedRef element);
   // Compared by its value: it may be another object in the next call.
   bool IsElementByValue(BorrowedRef object) const { return elements_by_value_.contains(object.get()); }
 
@@ -75,7 +75,7 @@ class ObjectTable {
   bool has_history_from_outside() const { return has_history_from_outside_; }
 
   // An empty dict that is only tested needs no representative. False: it has one, or may not be taken for itself.
-  bool NoteEmptyDict(SourceId source, BorrowedRef original);
+  [[nodiscard]] bool NoteEmptyDict(SourceId source, BorrowedRef original);
   // Objects of one type, one of which is written: as one object in another call they would mean another program.
   void GuardDistinctObjects();
 

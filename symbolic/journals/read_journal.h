@@ -72,13 +72,14 @@ class ReadJournal {
   // The same, to load it from there. Where it came from several places, they must hold one object in a later call, too.
   SourceId SourceToLoad(BorrowedRef leaf);
   // Whether two leaves are one object is a fact of its own. False: broke.
-  bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
+  [[nodiscard]] bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
 
   // ---- types
   // frame_ops::TypeLookup with its guard; borrowed or null.
   BorrowedRef LookupInType(PyTypeObject* type, BorrowedRef name);
   BorrowedRef LookupInType(PyTypeObject* type, const char* name);
-  bool GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make; false: broke
+  [[nodiscard]] bool GuardProtocolMethods(
+      PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make; false: broke
   // Of the types that were looked at: the text of an error of C code's has names of classes, which a program may
   // change.
   void GuardNamesIn(BorrowedRef error);
@@ -94,7 +95,7 @@ class ReadJournal {
   enum LeafFact : std::uint8_t { kRead = 1, kConsumed = 2 };
 
   bool IsNewsOfLeaf(SourceId source, LeafFact fact);
-  bool GuardLostIdentity(ValueView left, ValueView right, bool same);
+  [[nodiscard]] bool GuardLostIdentity(ValueView left, ValueView right, bool same);
 
   FrameStack& frames_;
   BreakController& breaks_;

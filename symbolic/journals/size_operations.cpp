@@ -79,8 +79,8 @@ SizeOperations::SizeOperations(Journals& journals)
       contents_(journals.contents()) {}
 
 bool SizeOperations::ReadItems(BorrowedRef sequence) {
-  if (Tracked* t = objects_.Find(sequence)) contents_.Realise(*t, true);
-  return boundary_.Check();
+  Tracked* t = objects_.Find(sequence);
+  return (t == nullptr || contents_.Realise(*t, true)) && boundary_.Check();
 }
 
 std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView right) {

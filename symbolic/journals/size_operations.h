@@ -56,7 +56,7 @@ class SizeOperations {
   std::optional<Value> Power(ValueView base, ValueView exponent);
   std::optional<Value> Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start);
   // All of them are there, and have guards: what is computed of symbolic ones follows from the others. False: broke.
-  bool ReadItems(BorrowedRef sequence);
+  [[nodiscard]] bool ReadItems(BorrowedRef sequence);
   bool IsSymbolic(ValueView v) const { return tracer_.numbers().IsSymbolic(v.object); }
   Value Done(Ref object) { return Value{std::move(object), kNoSource}; }
 

@@ -1,6 +1,6 @@
 // StopSchedule: before which instruction the evaluator asks how to go on: the one that is wanted, the next checkpoint,
-// and each one while the log `trace` is on. Invariant: it alone sets Control::stop_at, but for code
-// that is evaluated apart (BreakController::BeginApart).
+// and each one while the log `trace` is on. Invariant: it alone sets Control::stop_at, but for a break
+// (Control::Unwind) and code that is evaluated apart (BreakController::BeginApart).
 #ifndef FRAMEFUSE_SYMBOLIC_JOURNALS_STOP_SCHEDULE_H_
 #define FRAMEFUSE_SYMBOLIC_JOURNALS_STOP_SCHEDULE_H_
 

@@ -48,32 +48,33 @@ class WriteJournal {
       : breaks_(breaks), reads_(reads), tracked_(tracked) {}
 
   // ---- tracked objects; false: broke
-  bool Write(Tracked& t, BorrowedRef key, Ref value);  // a null value is a deletion
-  void TakeBack(Tracked& variable);                    // a context variable is as it was before the frame
-  bool Replace(Tracked& t);                            // a container's contents, by its shadow's
+  [[nodiscard]] bool Write(Tracked& t, BorrowedRef key, Ref value);  // a null value is a deletion
+  void TakeBack(Tracked& variable);                                  // a context variable is as it was before the frame
+  [[nodiscard]] bool Replace(Tracked& t);                            // a container's contents, by its shadow's
   // The set gets the element, or loses it: in any later call, whatever its table looks like.
-  bool AddOrDiscard(Tracked& set, BorrowedRef element, bool adds);
+  [[nodiscard]] bool AddOrDiscard(Tracked& set, BorrowedRef element, bool adds);
   // Appending to a list that was not read needs no guard on what it holds.
   static bool AppendsUnread(const Tracked& t) {
     return t.kind == TrackedKind::kList && (!t.realised || t.appended_from >= 0);
   }
-  bool AppendUnread(Tracked& list, BorrowedRef item);
+  [[nodiscard]] bool AppendUnread(Tracked& list, BorrowedRef item);
 
   // ---- classes that existed before: plain values under plain names
-  bool WriteClassAttr(Tracked& cls, BorrowedRef name, Ref value);  // false: broke
+  [[nodiscard]] bool WriteClassAttr(Tracked& cls, BorrowedRef name, Ref value);  // false: broke
   bool has_class_writes() const { return has_class_writes_; }
   // What the class itself, or the first class of its order that has anything under the name, was given; null: nothing.
   OverlayWrite* FindOwnClassWrite(PyTypeObject* cls, BorrowedRef name) const;
   OverlayWrite* FindClassWrite(PyTypeObject* type, BorrowedRef name) const;
 
   // ---- globals
-  OverlayWrite* FindGlobal(BorrowedRef globals, BorrowedRef name);             // a null value: it was deleted
-  bool WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value);  // null: deleted; false: broke
+  OverlayWrite* FindGlobal(BorrowedRef globals, BorrowedRef name);  // a null value: it was deleted
+  [[nodiscard]] bool WriteGlobal(BorrowedRef globals, BorrowedRef name,
+                                 BorrowedRef value);  // null: deleted; false: broke
   const GlobalWrites& globals() const { return globals_; }
 
   // ---- ends of objects
-  bool BeforeDrop(ValueView old);      // a local gives it up; false: broke
-  bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now; false: broke
+  [[nodiscard]] bool BeforeDrop(ValueView old);      // a local gives it up; false: broke
+  [[nodiscard]] bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now; false: broke
   // What was kept by it may have ended, too: a weak reference tells.
   bool AnyMayHaveEnded() const { return any_ended_; }
 
@@ -86,7 +87,7 @@ class WriteJournal {
   // ---- calls
   void AddCall(CachedCall call) { calls_.push_back(std::move(call)); }
   const std::vector<CachedCall>& calls() const { return calls_; }
-  bool AddWarning(DeferredWarning warning);
+  [[nodiscard]] bool AddWarning(DeferredWarning warning);
   const std::vector<DeferredWarning>& warnings() const { return warnings_; }
   // A deferred call reads these objects: the graph ends before a write to one.
   void Settle(const std::vector<const Tracked*>& objects) {
@@ -102,9 +103,9 @@ class WriteJournal {
   void Clear() { globals_.clear(); }
 
  private:
-  bool BeforeChange(const Tracked& t);
-  bool BeforeOverwrite(Tracked& t, BorrowedRef key);
-  bool BeforeReplacing(const Tracked& t);
+  [[nodiscard]] bool BeforeChange(const Tracked& t);
+  [[nodiscard]] bool BeforeOverwrite(Tracked& t, BorrowedRef key);
+  [[nodiscard]] bool BeforeReplacing(const Tracked& t);
 
   BreakController& breaks_;
   ReadJournal& reads_;

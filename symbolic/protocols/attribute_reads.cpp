@@ -168,13 +168,12 @@ Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedR
   if (data && !hooked) return bind();
   if (data) {
     Value bound = boundary_.Catching(bind);
-    if (bound || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
+    if (bound || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
     PyErr_Clear();
     return missing_.CallMissingHook(act, owner, name);
   }
   if (t != nullptr && t->kind != TrackedKind::kInstanceDict) {
-    Value own = contents_.OwnAttribute(*t, name);
-    if (own || breaks_.unwinding() || PyErr_Occurred()) return own;
+    if (std::optional<Value> own = contents_.OwnAttribute(*t, name)) return *std::move(own);
   } else if (PyObject* own = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr) {
     return Value{Ref::Create(own), kNoSource};
   }
@@ -182,7 +181,7 @@ Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedR
   if (descriptor && !hooked) return bind();
   if (descriptor) {
     Value bound = boundary_.Catching(bind);
-    if (bound || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
+    if (bound || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
     PyErr_Clear();
     return missing_.CallMissingHook(act, owner, name);
   }
@@ -214,7 +213,7 @@ Value AttributeReads::BindDescriptor(Activation& act, BorrowedRef descriptor, So
     Value inner = objects_.Adopt(function, reads_.ConstantSource(function));
     if (!inner || kind == &PyStaticMethod_Type) return inner;
     const Value self = objects_.Adopt(cls, reads_.ConstantSource(cls));
-    return Value{Ref::Steal(PyMethod_New(inner.object, self.object)), kNoSource};
+    return self ? Value{Ref::Steal(PyMethod_New(inner.object, self.object)), kNoSource} : Value();
   }
   if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
   if (kind == &PyGetSetDescr_Type) return ReadGetSet(descriptor, owner, type);
@@ -236,6 +235,7 @@ Value AttributeReads::BindDescriptor(Activation& act, BorrowedRef descriptor, So
   const Value self = objects_.Adopt(descriptor, source);
   if (!self) return Value();
   const Value owner_class = objects_.Adopt(cls, reads_.ConstantSource(cls));
+  if (!owner_class) return Value();
   const ValueView args[] = {self, owner, owner_class};
   return calls_.CallFunction(act, objects_.Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
 }
@@ -254,9 +254,9 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     return Value{std::move(result), kNoSource};
   }
   if (t->kind == TrackedKind::kCell) {  // cell_contents
-    Value contents = contents_.InCell(*t);
-    if (!contents && !breaks_.unwinding()) PyErr_SetString(PyExc_ValueError, "Cell is empty");
-    return contents;
+    if (std::optional<Value> contents = contents_.InCell(*t)) return *std::move(contents);
+    PyErr_SetString(PyExc_ValueError, "Cell is empty");
+    return Value();
   }
   Tracked& holder = t->holder_of_attributes();
   if (is_dict && (holder.kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
@@ -313,9 +313,10 @@ Value AttributeReads::LoadMethod(Activation& act, ValueView owner, BorrowedRef n
     BorrowedRef found = reads_.LookupInType(type, name);
     if (IsPythonFunction(found) && writes_.FindClassWrite(type, name) == nullptr) {
       Tracked* t = objects_.Find(owner.object);
-      Value own = t != nullptr ? contents_.OwnAttribute(*t, name)
-                               : Value{Ref::Create(frame_ops::RawInstanceAttr(owner.object, name)), kNoSource};
-      if (own || breaks_.unwinding() || PyErr_Occurred()) return own;
+      PyObject* const of_fresh = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr;
+      if (of_fresh != nullptr) return Value{Ref::Create(of_fresh), kNoSource};
+      std::optional<Value> own = t != nullptr ? contents_.OwnAttribute(*t, name) : std::nullopt;
+      if (own) return *std::move(own);
       Value function = objects_.Adopt(found, reads_.TypeAttr(type, name));
       if (function) *self = Value{Ref::Create(owner.object), owner.source};
       return function;
@@ -434,7 +435,8 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
     if (!IsPythonFunction(get)) {
       return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
     }
-    Value self = objects_.Adopt(found, source);
+    const Value self = objects_.Adopt(found, source);
+    if (!self) return Value();
     const ValueView args[] = {self, ValueView(Py_None, kNoSource), owner};
     return calls_.CallFunction(act, objects_.Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
   }
@@ -452,11 +454,11 @@ Value AttributeReads::SuperGetAttr(Activation& act, ValueView super_object, Borr
   const auto part = [&](const char* member) {
     return ReadMember(reads_.LookupInType(&PySuper_Type, member), super_object, &PySuper_Type).object;
   };
-  Ref self = part("__self__");
-  Ref this_class = part("__thisclass__");
-  Ref self_class = part("__self_class__");
-  if (breaks_.unwinding()) return Value();
-  if (!self || self.get() == Py_None) return breaks_.Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
+  const Ref self = part("__self__");
+  const Ref this_class = self ? part("__thisclass__") : Ref();
+  const Ref self_class = this_class ? part("__self_class__") : Ref();
+  if (!self_class) return Value();
+  if (self.get() == Py_None) return breaks_.Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
   auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
   PyObject* mro = start->tp_mro;
   GuardClassOrder(reads_, start);

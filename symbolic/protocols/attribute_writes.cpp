@@ -151,7 +151,8 @@ bool AttributeWrites::SetThroughDescriptor(Activation& act, BorrowedRef descript
   }
   BorrowedRef set = reads_.LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
   if (IsPythonFunction(set)) {
-    Value self = objects_.Adopt(descriptor, reads_.ConstantSource(descriptor));
+    const Value self = objects_.Adopt(descriptor, reads_.ConstantSource(descriptor));
+    if (!self) return false;
     const ValueView args[] = {self, owner, value};
     const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
     return static_cast<bool>(
@@ -195,7 +196,7 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
     }
     if (!value.object &&
         !attributes_.ReadMember(descriptor, owner, type)) {  // nothing to delete, which has a text of its own
-      if (!breaks_.unwinding()) PyErr_SetObject(PyExc_AttributeError, name);
+      if (PyErr_ExceptionMatches(PyExc_AttributeError) != 0) PyErr_SetObject(PyExc_AttributeError, name);
       return false;
     }
     return writes_.Write(*t, descriptor, Ref::Create(value.object));
@@ -203,9 +204,10 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
   if (!frame_ops::HasInstanceAttrs(t->original)) {
     return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // raises: no such attribute can be set
   }
-  if (!value.object && !contents_.OwnAttribute(*t, name)) {
-    if (breaks_.unwinding() || PyErr_Occurred() != nullptr) return false;
-    AttributeError(owner.object, name);
+  const std::optional<Value> deleted = value.object ? std::nullopt : contents_.OwnAttribute(*t, name);
+  if (deleted && !*deleted) return false;
+  if (!value.object && !deleted) {
+    static_cast<void>(AttributeError(owner.object, name));
     SetMissingAttribute(Py_None, Py_None);
     return false;
   }

@@ -31,14 +31,14 @@ class AttributeWrites {
   AttributeWrites(Journals& journals, ClassStatements& class_statements, SpecialMethods& special,
                   AttributeReads& attributes, TensorAttributes& tensor_attributes, CallEvaluator& calls);
 
-  bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
-  bool DeleteAttr(Activation& act, ValueView owner, BorrowedRef name);
-  bool SetClassAttr(ValueView cls, BorrowedRef name, ValueView value);
-  bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool DeleteAttr(Activation& act, ValueView owner, BorrowedRef name);
+  [[nodiscard]] bool SetClassAttr(ValueView cls, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
 
  private:
-  bool SetThroughDescriptor(Activation& act, BorrowedRef descriptor, ValueView owner, BorrowedRef name,
-                            ValueView value);
+  [[nodiscard]] bool SetThroughDescriptor(Activation& act, BorrowedRef descriptor, ValueView owner, BorrowedRef name,
+                                          ValueView value);
 
   tracing::Tracer& tracer_;
   FxJournal& fx_;

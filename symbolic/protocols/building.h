@@ -30,21 +30,21 @@ class Building {
   Value BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values);
   Value BuildString(Activation& act, absl::Span<const ValueView> parts);
   Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step);
-  bool ListAppend(Activation& act, BorrowedRef list, ValueView item);
-  bool SetAdd(Activation& act, BorrowedRef set, ValueView item);
-  bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value);
-  bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable);
-  bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable);
-  bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping);
-  bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable);
+  [[nodiscard]] bool ListAppend(Activation& act, BorrowedRef list, ValueView item);
+  [[nodiscard]] bool SetAdd(Activation& act, BorrowedRef set, ValueView item);
+  [[nodiscard]] bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value);
+  [[nodiscard]] bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable);
+  [[nodiscard]] bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable);
+  [[nodiscard]] bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping);
+  [[nodiscard]] bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable);
   Value ListToTuple(Activation& act, ValueView list);
   Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults, ValueView annotations,
                      ValueView closure);
-  bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part);
+  [[nodiscard]] bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part);
 
  private:
-  bool FillPart(ValueView part);
-  bool PrepareMerged(ValueView mapping);
+  [[nodiscard]] bool FillPart(ValueView part);
+  [[nodiscard]] bool PrepareMerged(ValueView mapping);
 
   BreakController& breaks_;
   NativeBoundary& boundary_;

@@ -80,7 +80,7 @@ Value Items::GetLength(Activation& act, ValueView v) {
   if (t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__len__")) {
     if (Ref symbolic = contents_.SymbolicLength(*t)) return Value{std::move(symbolic), kNoSource};
     const std::int64_t size = contents_.Length(*t);
-    if (breaks_.unwinding() || size < 0) return Value();
+    if (size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
   }
   if (!arguments_.PrepareOuter(v)) return Value();
@@ -151,29 +151,27 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
 
 // A tuple's items go on in another one, where they have no source: a symbolic number is known by itself.
 bool Items::MoveItems(Tracked& tuple) {
-  contents_.Realise(tuple, false);
-  for (Py_ssize_t i = 0; !breaks_.unwinding() && i < PyTuple_GET_SIZE(tuple.representative.get()); ++i) {
+  if (!contents_.Realise(tuple, false)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.representative.get()); ++i) {
     const BorrowedRef item(PyTuple_GET_ITEM(tuple.representative.get(), i));
     if (!IsLeaf(item) || tracer_.numbers().IsSymbolic(item)) continue;
     reads_.Consume(ValueView(item, reads_.sources().Item(tuple.source, Ref::Steal(PyLong_FromSsize_t(i)))));
   }
-  return !breaks_.unwinding();
+  return true;
 }
 
 Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
-  if (const Ref plain = keys_.PlainKey(container, key, false)) {
-    return GetItem(act, container, ValueView(plain, kNoSource));
+  if (const std::optional<Ref> plain = keys_.PlainKey(container, key, false)) {
+    return *plain ? GetItem(act, container, ValueView(*plain, kNoSource)) : Value();
   }
-  if (breaks_.unwinding()) return Value();
   const bool native_items = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__getitem__");
   if (native_items && IsLeaf(key.object)) {
     reads_.Consume(key);
     if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
   }
   if (native_items && IsFakeTensor(key.object)) {
-    Value found = contents_.ItemOfTensor(*t, key.object);
-    if (found || breaks_.unwinding()) return found;
+    if (std::optional<Value> found = contents_.ItemOfTensor(*t, key.object)) return *std::move(found);
   }
   if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
   PyTypeObject* type = container.object.type();
@@ -267,13 +265,9 @@ bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
   const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
   if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__delitem__")) {
-    Value found = contents_.DictItem(*t, key);
-    if (breaks_.unwinding() || PyErr_Occurred()) return false;
-    if (!found) {
-      PyErr_SetObject(PyExc_KeyError, key.object);
-      return false;
-    }
-    return contents_.WriteDictItem(*t, key, ValueView());
+    const std::optional<Value> found = contents_.DictItem(*t, key);
+    if (!found) PyErr_SetObject(PyExc_KeyError, key.object);
+    return found && *found && contents_.WriteDictItem(*t, key, ValueView());
   }
   PyTypeObject* type = container.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {

@@ -29,13 +29,13 @@ class Items {
 
   Value GetLength(Activation& act, ValueView v);
   Value GetItem(Activation& act, ValueView container, ValueView key);
-  bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value);
-  bool DeleteItem(Activation& act, ValueView container, ValueView key);
+  [[nodiscard]] bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value);
+  [[nodiscard]] bool DeleteItem(Activation& act, ValueView container, ValueView key);
 
  private:
   bool IsFromOutside(BorrowedRef cls) const;
   bool IsClassOrClasses(BorrowedRef key) const;
-  bool MoveItems(Tracked& tuple);  // false: broke
+  [[nodiscard]] bool MoveItems(Tracked& tuple);  // false: broke
   Value ClassItem(Activation& act, ValueView cls, ValueView key);
 
   FxJournal& fx_;

@@ -87,8 +87,7 @@ ForIterOutcome Iteration::ForIter(Activation& act, ValueView iterator, Value* it
 SendOutcome Iteration::Send(Activation& act, ValueView receiver, ValueView sent, Value* result) {
   reads_.Move(sent);
   if (PyCoro_CheckExact(receiver.object.get()) || PyAsyncGen_CheckExact(receiver.object.get())) {
-    breaks_.Break(GraphBreakKind::kAsync, "");
-    return SendOutcome::kError;
+    return breaks_.BreakFalse(GraphBreakKind::kAsync, "") ? SendOutcome::kReturned : SendOutcome::kError;
   }
   if (!GuardIterable(act, receiver, "yield from")) return SendOutcome::kError;
   const SendOutcome outcome = boundary_.Run([&] { return native_.Send(act, receiver, sent, result); }, receiver.object);
@@ -132,7 +131,7 @@ Value Iteration::NextOf(Activation& act, absl::Span<const ValueView> args) {
   if (!GuardIterable(act, args[0], "next()")) return Value();
   iternextfunc step = args[0].object.type()->tp_iternext;
   Value item = boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return step(args[0].object); }, args[0].object)));
-  if (item || breaks_.unwinding()) return item;
+  if (item) return item;
   if (PyErr_Occurred() && (args.size() == 1 || !PyErr_ExceptionMatches(PyExc_StopIteration))) return Value();
   PyErr_Clear();
   if (args.size() == 2) return Value{Ref::Create(args[1].object), args[1].source};

@@ -20,13 +20,13 @@ class Iteration {
  public:
   Iteration(Journals& journals, NativeProtocols& native, CallEvaluator& calls);
 
-  bool GuardIterable(Activation&, ValueView v, const char* what);
+  [[nodiscard]] bool GuardIterable(Activation&, ValueView v, const char* what);
   Value GetIter(Activation& act, ValueView v);
   Value GetYieldFromIter(Activation& act, ValueView v);
   ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item);
   SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result);
-  bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out);
-  bool UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out);
+  [[nodiscard]] bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out);
+  [[nodiscard]] bool UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out);
   Value NextOf(Activation& act, absl::Span<const ValueView> args);
 
  private:

@@ -23,31 +23,29 @@ Value MissingAttributes::CallMissingHook(Activation& act, ValueView owner, Borro
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   const BorrowedRef hook = reads_.LookupInType(type, getattr);
   if (FindKnownFunction(hook) == KnownFunction::kModuleGetAttr) {
-    Value member = MemberOfModule(owner, name);
-    if (member || breaks_.unwinding() || PyErr_Occurred()) return member;
+    if (std::optional<Value> member = MemberOfModule(owner, name)) return *std::move(member);
   }
   const ValueView args[] = {ValueView(name, kNoSource)};
   return special_.Call(act, owner, hook, getattr, args, Completion::kPush);
 }
 
-// Null without an error: the function itself must say.
-Value MissingAttributes::MemberOfModule(ValueView module, BorrowedRef name) {
+// Nothing: the function itself must say.
+std::optional<Value> MissingAttributes::MemberOfModule(ValueView module, BorrowedRef name) {
   Tracked* t = objects_.Find(module.object);
-  if (t == nullptr || t->kind != TrackedKind::kInstance || !PyUnicode_CheckExact(name.get())) return Value();
+  if (t == nullptr || t->kind != TrackedKind::kInstance || !PyUnicode_CheckExact(name.get())) return std::nullopt;
   const BorrowedRef dict = reads_.LookupInType(module.object.type(), "__dict__");
-  if (!dict || dict.type() != &PyGetSetDescr_Type) return Value();
+  if (!dict || dict.type() != &PyGetSetDescr_Type) return std::nullopt;
   static PyObject* const kMembers[] = {PyUnicode_InternFromString("_parameters"),
                                        PyUnicode_InternFromString("_buffers"), PyUnicode_InternFromString("_modules")};
   for (PyObject* kind : kMembers) {
-    const Value members = contents_.OwnAttribute(*t, kind);
-    if (breaks_.unwinding() || PyErr_Occurred()) return Value();
+    const std::optional<Value> members = contents_.OwnAttribute(*t, kind);
     if (!members) continue;
-    Tracked* const known = objects_.Find(members.object);
-    if (known == nullptr || known->kind != TrackedKind::kDict) return Value();
-    Value member = contents_.DictItem(*known, ValueView(name, kNoSource));
-    if (member || breaks_.unwinding() || PyErr_Occurred()) return member;
+    if (!*members) return Value();
+    Tracked* const known = objects_.Find(members->object);
+    if (known == nullptr || known->kind != TrackedKind::kDict) return std::nullopt;
+    if (std::optional<Value> member = contents_.DictItem(*known, ValueView(name, kNoSource))) return member;
   }
-  return Value();
+  return std::nullopt;
 }
 
 }  // namespace framefuse

@@ -4,6 +4,8 @@
 #ifndef FRAMEFUSE_SYMBOLIC_PROTOCOLS_MISSING_ATTRIBUTES_H_
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_MISSING_ATTRIBUTES_H_
 
+#include <optional>
+
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -22,7 +24,7 @@ class MissingAttributes {
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);
 
  private:
-  Value MemberOfModule(ValueView module, BorrowedRef name);
+  std::optional<Value> MemberOfModule(ValueView module, BorrowedRef name);
 
   BreakController& breaks_;
   ReadJournal& reads_;

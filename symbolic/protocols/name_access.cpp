@@ -83,7 +83,7 @@ Value NameAccess::LoadGlobal(Activation& act, BorrowedRef name) {
     return Value{Ref::Create(known->second.object), known->second.source};
   }
   Value found = ReadGlobal(act, name);
-  if (!found || breaks_.unwinding()) return found;
+  if (!found) return found;
   const bool leaf = IsLeaf(found.object);
   if (!leaf && objects_.Find(found.object) == nullptr) return found;
   // No reference to what may end in the program: the table of tracked objects has one.
@@ -120,8 +120,12 @@ bool NameAccess::DeleteGlobal(Activation& act, BorrowedRef name) {
   const OverlayWrite* written = writes_.FindGlobal(globals, name);
   PyObject* found = written != nullptr ? written->value.get() : PyDict_GetItemWithError(globals, name);
   if (found != nullptr) {
-    if (written == nullptr) reads_.Consume(objects_.Adopt(found, reads_.sources().Item(GlobalsSource(act), name)));
-    return !breaks_.unwinding() && writes_.WriteGlobal(globals, name, nullptr);
+    if (written == nullptr) {
+      const Value old = objects_.Adopt(found, reads_.sources().Item(GlobalsSource(act), name));
+      if (!old) return false;
+      reads_.Consume(old);
+    }
+    return writes_.WriteGlobal(globals, name, nullptr);
   }
   if (written == nullptr) reads_.AddGuard(GlobalsSource(act), GuardKind::kLacksKey, name);
   SetNameError(name);
@@ -161,18 +165,19 @@ Value NameAccess::LoadDeref(Activation& act, int slot) {
     t = objects_.Find(cell);
   }
   if (t == nullptr) return native_.LoadDeref(act, slot);
-  Value contents = contents_.InCell(*t);
-  if (!contents && !breaks_.unwinding()) SetUnboundCellError(frame_ops::Code(act.frame), slot);
-  return contents;
+  if (std::optional<Value> contents = contents_.InCell(*t)) return *std::move(contents);
+  SetUnboundCellError(frame_ops::Code(act.frame), slot);
+  return Value();
 }
 
 bool NameAccess::StoreDeref(Activation& act, int slot, ValueView value) {
   reads_.Move(value);
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
   const bool unseen = act.sources[static_cast<std::size_t>(slot)] == kUnadopted;
-  if (unseen && objects_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure
-  PyErr_Clear();
-  if (breaks_.unwinding()) return false;
+  if (unseen && objects_.Find(cell) == nullptr && !LoadDeref(act, slot)) {  // adopts a cell of the closure
+    if (PyErr_ExceptionMatches(PyExc_NameError) == 0) return false;
+    PyErr_Clear();
+  }
   Tracked* t = objects_.Find(cell);
   if (t == nullptr) return native_.StoreDeref(act, slot, value);
   return writes_.Write(*t, nullptr, Ref::Create(value.object));
@@ -190,8 +195,7 @@ Value NameAccess::LoadClassDeref(Activation& act, int slot) {
 
 Value NameAccess::LoadFromDictOrDeref(Activation& act, ValueView mapping, int slot) {
   if (!IsNamespace(act, mapping.object)) {
-    breaks_.BreakFalse(GraphBreakKind::kUnsupportedOpcode, "LOAD_FROM_DICT_OR_DEREF");
-    return Value();
+    return breaks_.Break(GraphBreakKind::kUnsupportedOpcode, "LOAD_FROM_DICT_OR_DEREF");
   }
   PyObject* name = PyTuple_GET_ITEM(frame_ops::Code(act.frame)->co_localsplusnames, slot);
   PyObject* found = PyDict_GetItemWithError(mapping.object, name);
@@ -200,8 +204,7 @@ Value NameAccess::LoadFromDictOrDeref(Activation& act, ValueView mapping, int sl
 
 Value NameAccess::LoadFromDictOrGlobals(Activation& act, ValueView mapping, BorrowedRef name) {
   if (!IsNamespace(act, mapping.object)) {
-    breaks_.BreakFalse(GraphBreakKind::kUnsupportedOpcode, "LOAD_FROM_DICT_OR_GLOBALS");
-    return Value();
+    return breaks_.Break(GraphBreakKind::kUnsupportedOpcode, "LOAD_FROM_DICT_OR_GLOBALS");
   }
   PyObject* found = PyDict_GetItemWithError(mapping.object, name);
   return found != nullptr ? Value{Ref::Create(found), kNoSource} : LoadGlobal(act, name);
@@ -220,8 +223,7 @@ Value NameAccess::LoadBuildClass(Activation& act) {
 
 Value NameAccess::LoadLocals(Activation& act) {
   if (IsClassBody(act)) return Value{Ref::Create(frame_ops::Locals(act.frame)), kNoSource};
-  breaks_.BreakFalse(GraphBreakKind::kUnsupportedOpcode, "LOAD_LOCALS");
-  return Value();
+  return breaks_.Break(GraphBreakKind::kUnsupportedOpcode, "LOAD_LOCALS");
 }
 
 bool NameAccess::SetupAnnotations(Activation& act) {

@@ -27,21 +27,21 @@ class NameAccess {
   Value AdoptSlot(Activation& act, int slot);
   void SeeUnbound(Activation&, int slot);
   Value LoadGlobal(Activation& act, BorrowedRef name);
-  bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value);
-  bool DeleteGlobal(Activation&, BorrowedRef name);
+  [[nodiscard]] bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool DeleteGlobal(Activation&, BorrowedRef name);
   Value LoadName(Activation& act, BorrowedRef name);
-  bool StoreName(Activation& act, BorrowedRef name, ValueView value);
-  bool DeleteName(Activation& act, BorrowedRef name);
+  [[nodiscard]] bool StoreName(Activation& act, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool DeleteName(Activation& act, BorrowedRef name);
   Value MakeCell(Activation& act, int slot, ValueView initial);
   Value LoadDeref(Activation& act, int slot);
-  bool StoreDeref(Activation& act, int slot, ValueView value);
-  bool DeleteDeref(Activation& act, int slot);
+  [[nodiscard]] bool StoreDeref(Activation& act, int slot, ValueView value);
+  [[nodiscard]] bool DeleteDeref(Activation& act, int slot);
   Value LoadClassDeref(Activation& act, int slot);
   Value LoadFromDictOrDeref(Activation& act, ValueView mapping, int slot);
   Value LoadFromDictOrGlobals(Activation& act, ValueView mapping, BorrowedRef name);
   Value LoadBuildClass(Activation& act);
   Value LoadLocals(Activation& act);
-  bool SetupAnnotations(Activation& act);
+  [[nodiscard]] bool SetupAnnotations(Activation& act);
   void ClearReads() { global_reads_.clear(); }
 
  private:

@@ -72,16 +72,15 @@ void Raising::Raise(Activation& act, ValueView exception, ValueView cause) {
     return handled && objects_.Find(handled) != nullptr;
   };
   if (!exception.object && (frames_.handles_from_outside() || is_older())) {
-    breaks_.Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled");
-    return;
+    return static_cast<void>(breaks_.Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled"));
   }
   if (!exception.object) reads_.GuardNothingHandled();
   if (exception.object) {
     reads_.Consume(exception);
     Tracked* t = objects_.Find(exception.object);
     if (t != nullptr && !PyType_Check(exception.object.get())) {
-      breaks_.Break(GraphBreakKind::kUnsupportedWrite, "raise of an exception object that existed before");
-      return;
+      return static_cast<void>(
+          breaks_.Break(GraphBreakKind::kUnsupportedWrite, "raise of an exception object that existed before"));
     }
   }
   Value raised = instance(exception);
@@ -89,8 +88,8 @@ void Raising::Raise(Activation& act, ValueView exception, ValueView cause) {
   Value from = instance(cause);
   if (cause.object && !from) return;
   if (cause.object && PyType_Check(cause.object.get()) && !PyExceptionInstance_Check(from.object.get())) {
-    breaks_.Break(GraphBreakKind::kOpaqueObject, "a cause that is made by a class of exceptions and is none");
-    return;
+    return static_cast<void>(
+        breaks_.Break(GraphBreakKind::kOpaqueObject, "a cause that is made by a class of exceptions and is none"));
   }
   native_.Raise(act, raised, from);
 }

@@ -22,10 +22,11 @@ class Raising {
   Raising(Journals& journals, NativeProtocols& native, CallEvaluator& calls);
 
   Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type);
-  bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest);
+  [[nodiscard]] bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match,
+                                         Value* rest);
   Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results);
-  bool BeforeHandling(Activation& act);
-  bool AfterHandling(Activation&, ValueView previous);
+  [[nodiscard]] bool BeforeHandling(Activation& act);
+  [[nodiscard]] bool AfterHandling(Activation&, ValueView previous);
   void Raise(Activation& act, ValueView exception, ValueView cause);
 
  private:

@@ -59,7 +59,7 @@ Value SpecialMethods::CallGetAttribute(Activation& act, ValueView owner, Borrowe
   const ValueView args[] = {ValueView(name, kNoSource)};
   Value v =
       Call(act, owner, getattribute, N().getattribute, args, fallback ? Completion::kCallback : Completion::kPush);
-  if (v || breaks_.unwinding() || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+  if (v || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
   PyErr_Clear();
   return Call(act, owner, fallback, N().getattr, args, Completion::kPush);
 }

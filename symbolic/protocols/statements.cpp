@@ -120,7 +120,7 @@ Value Statements::MatchClass(Activation& act, ValueView subject, ValueView cls, 
     }
     Ref key = Ref::Steal(PyUnicode_InternFromString("__match_args__"));
     Value match_args = meaning_.LoadAttr(act, cls, key);
-    if (!match_args && !breaks_.unwinding() && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    if (!match_args && PyErr_ExceptionMatches(PyExc_AttributeError)) {
       PyErr_Clear();
       return native_.MatchClass(act, subject, cls, positional, names);  // raises the TypeError
     }
@@ -134,7 +134,7 @@ Value Statements::MatchClass(Activation& act, ValueView subject, ValueView cls, 
     complete = take(PyTuple_GET_ITEM(names.object.get(), i));
   }
   if (complete) return Value{Ref::Steal(PyList_AsTuple(attributes)), kNoSource};
-  if (breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
   PyErr_Clear();
   return Value{Ref::Create(Py_None), kNoSource};
 }
@@ -182,7 +182,7 @@ Value Statements::ImportName(Activation& act, BorrowedRef name, ValueView fromli
 
 Value Statements::ImportFrom(Activation& act, ValueView module, BorrowedRef name) {
   Value v = meaning_.LoadAttr(act, module, name);
-  if (v || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+  if (v || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
   PyErr_Clear();
   return native_.ImportFrom(act, module, name);
 }

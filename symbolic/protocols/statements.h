@@ -22,7 +22,7 @@ class Statements {
   Statements(Journals& journals, NativeProtocols& native, Protocols& meaning, AttributeReads& attributes,
              CallEvaluator& calls);
 
-  bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered);
+  [[nodiscard]] bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered);
   Value LoadSpecial(Activation& act, ValueView owner, frame_ops::SpecialMethod which);
   Value CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
                  BorrowedRef traceback);
@@ -32,7 +32,7 @@ class Statements {
   Value MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names);
   Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level);
   Value ImportFrom(Activation& act, ValueView module, BorrowedRef name);
-  bool ImportStar(Activation& act, ValueView);
+  [[nodiscard]] bool ImportStar(Activation& act, ValueView);
   Value Intrinsic1(Activation& act, int which, ValueView v);
   Value Intrinsic2(Activation& act, int which, ValueView a, ValueView b);
 

@@ -42,19 +42,18 @@ bool SymbolicKeys::IsSymbolic(ValueView v) const {
   return PyLong_CheckExact(v.object.get()) && tracer_.numbers().IsSymbolic(v.object);
 }
 
-Ref SymbolicKeys::ElementsOf(ValueView container) {
+std::optional<Ref> SymbolicKeys::ElementsOf(ValueView container) {
   Tracked* t = objects_.Find(container.object);
   PyObject* o = container.object;
   if (t != nullptr && !(t->is_container() && contents_.HasNative(*t, "__contains__") && IsSmall(t->original))) {
-    return Ref();
+    return std::nullopt;
   }
   const bool is_known = PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyAnySet_CheckExact(o) || PyDict_CheckExact(o);
-  if (t == nullptr && !is_known) return Ref();
-  if (!IsSmall(o)) return Ref();
+  if (t == nullptr && !is_known) return std::nullopt;
+  if (!IsSmall(o)) return std::nullopt;
   const bool by_keys = t != nullptr && (t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet);
-  if (by_keys) contents_.Realise(*t, false);
   const bool fresh_dict = t == nullptr && PyDict_CheckExact(o);
-  if (breaks_.unwinding() || (!by_keys && !fresh_dict && !arguments_.PrepareNative(container))) return Ref();
+  if (by_keys ? !contents_.Realise(*t, false) : !fresh_dict && !arguments_.PrepareNative(container)) return Ref();
   if (PyDict_Check(o)) return Ref::Steal(PyDict_Keys(o));
   return NativeItems(o);
 }
@@ -112,36 +111,37 @@ std::optional<bool> SymbolicKeys::Compare(BorrowedRef number, BorrowedRef elemen
 
 std::optional<Truth> SymbolicKeys::IsIn(ValueView number, ValueView container) {
   if (!IsSymbolic(number)) return std::nullopt;
-  const Ref elements = ElementsOf(container);
-  if (!elements) return PyErr_Occurred() != nullptr ? std::optional(Truth::kError) : std::nullopt;
-  const std::optional<bool> found = Compare(number.object, elements);
+  const std::optional<Ref> elements = ElementsOf(container);
+  if (!elements) return std::nullopt;
+  if (!*elements) return Truth::kError;
+  const std::optional<bool> found = Compare(number.object, *elements);
   if (!found) return std::nullopt;
   return *found ? Truth::kTrue : Truth::kFalse;
 }
 
-Ref SymbolicKeys::PlainKey(ValueView dict, ValueView key, bool absent_too) {
-  if (!IsSymbolic(key) || !PyDict_Check(dict.object.get())) return Ref();
+std::optional<Ref> SymbolicKeys::PlainKey(ValueView dict, ValueView key, bool absent_too) {
+  if (!IsSymbolic(key) || !PyDict_Check(dict.object.get())) return std::nullopt;
   Tracked* t = objects_.Find(dict.object);
   if (t == nullptr ? !PyDict_CheckExact(dict.object.get()) : t->kind != TrackedKind::kDict || t->mutated())
-    return Ref();
-  if (t != nullptr && !contents_.HasNative(*t, "__getitem__")) return Ref();
+    return std::nullopt;
+  if (t != nullptr && !contents_.HasNative(*t, "__getitem__")) return std::nullopt;
   PyObject* const contents = t != nullptr ? t->original.get() : dict.object.get();
-  if (!IsSmall(contents)) return Ref();
+  if (!IsSmall(contents)) return std::nullopt;
   const long at_hand = PyLong_AsLong(key.object);
   Integers keys, alike;
   PyObject *k = nullptr, *v = nullptr, *found = nullptr;
   for (Py_ssize_t position = 0; PyDict_Next(contents, &position, &k, &v) != 0;) {
     const std::optional<ir::Dim> d = PyLong_CheckExact(k) ? tracer_.numbers().Find(k) : std::nullopt;
-    if (!IsLeaf(v) || tracer_.numbers().IsSymbolic(v) || !d || !d->is_constant()) return Ref();
+    if (!IsLeaf(v) || tracer_.numbers().IsSymbolic(v) || !d || !d->is_constant()) return std::nullopt;
     keys.push_back(d->constant());
     if (keys.back() == at_hand) found = v;
   }
-  if (found == nullptr && !absent_too) return Ref();
+  if (found == nullptr && !absent_too) return std::nullopt;
   for (Py_ssize_t position = 0; found != nullptr && PyDict_Next(contents, &position, &k, &v) != 0;) {
     if (AreAlike(v, found)) alike.push_back(PyLong_AsLong(k));
   }
   // A key alone among its like is pinned, and the other items need not be looked at.
-  if (found != nullptr && alike.size() < 2) return Ref();
+  if (found != nullptr && alike.size() < 2) return std::nullopt;
   if (t != nullptr && !arguments_.PrepareNative(dict)) return Ref();
   (void)IsOneOf(key.object, found != nullptr ? alike : keys);
   return Ref::Steal(PyLong_FromLong(at_hand));

@@ -29,14 +29,14 @@ class SymbolicKeys {
 
   // Nothing: it is looked up as a plain number.
   std::optional<Truth> IsIn(ValueView number, ValueView container);
-  // The plain integer by which a dict, looked at as a whole from now on, gives what it gives for `key`; null without an
-  // error: `key` itself is to be looked up. Of a key that is absent too, if the caller does not name it in an error.
-  Ref PlainKey(ValueView dict, ValueView key, bool absent_too);
+  // The plain integer by which a dict, looked at as a whole from now on, gives what it gives for `key`; nothing: `key`
+  // itself is to be looked up. Of a key that is absent too, if the caller does not name it in an error.
+  std::optional<Ref> PlainKey(ValueView dict, ValueView key, bool absent_too);
 
  private:
   using Integers = absl::InlinedVector<std::int64_t, 8>;
   bool IsSymbolic(ValueView v) const;
-  Ref ElementsOf(ValueView container);  // of few; null without an error: of others
+  std::optional<Ref> ElementsOf(ValueView container);  // of few; nothing: of others
   bool IsOneOf(BorrowedRef number, absl::Span<const std::int64_t> values);
   std::optional<bool> Compare(BorrowedRef number, BorrowedRef elements);
 

@@ -61,19 +61,22 @@ bool TensorAttributes::SetOwn(ValueView owner, BorrowedRef name, ValueView value
     return breaks_.BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
   }
   Tracked* t = objects_.Find(owner.object);
-  const bool here = t == nullptr || value.object || static_cast<bool>(OwnOf(*t, name));
-  if (breaks_.unwinding()) return false;
-  if (t == nullptr || !here) return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // or it raises
+  const std::optional<Value> deleted = t == nullptr || value.object ? std::nullopt : OwnOf(*t, name);
+  if (deleted && !*deleted) return false;
+  if (t == nullptr || (!value.object && !deleted))
+    return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // or it raises
   return writes_.Write(*t, name, Ref::Create(value.object));
 }
 
-// Null without an error: nobody has set one.
-Value TensorAttributes::OwnOf(Tracked& tensor, BorrowedRef name) {
-  if (const OverlayWrite* w = tensor.FindWrite(name)) return Value{w->value, kNoSource};
+// Nothing: nobody has set one.
+std::optional<Value> TensorAttributes::OwnOf(Tracked& tensor, BorrowedRef name) {
+  if (const OverlayWrite* w = tensor.FindWrite(name)) {
+    return w->value ? std::optional(Value{w->value, kNoSource}) : std::nullopt;
+  }
   PyObject* own = frame_ops::RawInstanceAttr(tensor.original, name);
   if (own != nullptr) return objects_.Adopt(own, reads_.sources().InstanceAttr(tensor.source, name));
   reads_.AddGuard(tensor.source, GuardKind::kLacksAttr, name);
-  return Value();
+  return std::nullopt;
 }
 
 // An attribute of its class is read of an input: its own come first.
@@ -90,10 +93,10 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
   if (!IsDataDescriptor(descriptor)) {
     const bool set = t == nullptr || !descriptor || frame_ops::RawInstanceAttr(t->original, name) != nullptr ||
                      t->FindWrite(name) != nullptr;
-    Value own;
-    if (t == nullptr) own.object = Ref::Create(frame_ops::RawInstanceAttr(owner.object, name));
-    if (t != nullptr && set) own = OwnOf(*t, name);
-    if (own || breaks_.unwinding()) return own;
+    PyObject* const of_fresh = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr;
+    if (of_fresh != nullptr) return Value{Ref::Create(of_fresh), kNoSource};
+    std::optional<Value> own = t != nullptr && set ? OwnOf(*t, name) : std::nullopt;
+    if (own) return *std::move(own);
     if (!set) GuardShown(*t, name);
   }
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0 && descriptor.type() == &PyGetSetDescr_Type) {

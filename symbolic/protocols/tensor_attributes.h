@@ -4,6 +4,8 @@
 #ifndef FRAMEFUSE_SYMBOLIC_PROTOCOLS_TENSOR_ATTRIBUTES_H_
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_TENSOR_ATTRIBUTES_H_
 
+#include <optional>
+
 #include "symbolic/evaluator/protocols.h"
 #include "symbolic/journals/tracked.h"
 
@@ -28,12 +30,12 @@ class TensorAttributes {
 
   void GuardGradient(const Tracked& tensor, BorrowedRef seen);
   // A name that is no attribute of tensors'; a null value deletes. False: an error, or it broke.
-  bool SetOwn(ValueView owner, BorrowedRef name, ValueView value);
+  [[nodiscard]] bool SetOwn(ValueView owner, BorrowedRef name, ValueView value);
   Value TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name);
 
  private:
   void GuardShown(Tracked& tensor, BorrowedRef name);
-  Value OwnOf(Tracked& tensor, BorrowedRef name);
+  std::optional<Value> OwnOf(Tracked& tensor, BorrowedRef name);
 
   FunctionModes& modes_;
   tracing::Tracer& tracer_;

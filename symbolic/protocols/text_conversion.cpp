@@ -38,14 +38,15 @@ TextConversion::TextConversion(Journals& journals, NativeProtocols& native, Call
       native_(native),
       calls_(calls) {}
 
-// The type's special method, where it is a Python function; a null Value without an error: it is not.
-Value TextConversion::TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args) {
+// The type's special method, where it is a Python function; nothing: it is not.
+std::optional<Value> TextConversion::TextByMethod(Activation& act, ValueView v, const char* method,
+                                                  absl::Span<const ValueView> args) {
   PyTypeObject* type = v.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || IsFakeTensor(v.object) || PyType_Check(v.object.get())) {
-    return Value();
+    return std::nullopt;
   }
   const BorrowedRef found = reads_.LookupInType(type, method);
-  if (!found || !PyFunction_Check(found.get())) return Value();
+  if (!found || !PyFunction_Check(found.get())) return std::nullopt;
   const SourceId of_type = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
   const Ref name = Ref::Steal(PyUnicode_InternFromString(method));
   Value function = objects_.Adopt(found, reads_.sources().Intern(SourceKind::kTypeAttr, of_type, 0, name));
@@ -62,38 +63,37 @@ Value TextConversion::TextByMethod(Activation& act, ValueView v, const char* met
   return Value();
 }
 
-// A null Value without an error: C code does it.
-Value TextConversion::TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args) {
+// Nothing: C code does it.
+std::optional<Value> TextConversion::TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args) {
   if (which == SpecialCall::kAscii) {
-    const Value text = TextOf(act, SpecialCall::kRepr, args);
-    if (!text) return Value();
-    const Ref bytes = Ref::Steal(PyUnicode_AsEncodedString(text.object, "ascii", "backslashreplace"));
+    const std::optional<Value> text = TextOf(act, SpecialCall::kRepr, args);
+    if (!text || !*text) return text;
+    const Ref bytes = Ref::Steal(PyUnicode_AsEncodedString(text->object, "ascii", "backslashreplace"));
     return Value{bytes ? Ref::Steal(PyUnicode_FromEncodedObject(bytes, "ascii", "strict")) : Ref(), kNoSource};
   }
   const ValueView self[] = {args[0]};
-  const auto done = [&](const Value& v) { return v || breaks_.unwinding() || PyErr_Occurred(); };
   PyTypeObject* type = args[0].object.type();
   if (which == SpecialCall::kFormat) {
     static PyObject* const empty = PyUnicode_New(0, 0);
     const ValueView both[] = {args[0], args.size() > 1 ? args[1] : ValueView(empty, kNoSource)};
-    if (Value v = TextByMethod(act, args[0], "__format__", both); done(v)) return v;
+    if (std::optional<Value> v = TextByMethod(act, args[0], "__format__", both)) return v;
     const bool plain = PyUnicode_CheckExact(both[1].object.get()) && PyUnicode_GET_LENGTH(both[1].object.get()) == 0;
-    if (!plain || !IsSlotOf(reads_.LookupInType(type, "__format__"), &PyBaseObject_Type)) return Value();
+    if (!plain || !IsSlotOf(reads_.LookupInType(type, "__format__"), &PyBaseObject_Type)) return std::nullopt;
   }
   if (which != SpecialCall::kRepr) {
-    if (Value v = TextByMethod(act, args[0], "__str__", self); done(v)) return v;
+    if (std::optional<Value> v = TextByMethod(act, args[0], "__str__", self)) return v;
     if (!IsSlotOf(reads_.LookupInType(type, "__str__"), &PyBaseObject_Type)) return TextOfException(args[0], false);
   }
-  if (Value v = TextByMethod(act, args[0], "__repr__", self); done(v)) return v;
+  if (std::optional<Value> v = TextByMethod(act, args[0], "__repr__", self)) return v;
   return TextOfException(args[0], true);
 }
 
 // An exception made here: BaseException's own text is made of its arguments.
-Value TextConversion::TextOfException(ValueView v, bool repr) {
+std::optional<Value> TextConversion::TextOfException(ValueView v, bool repr) {
   PyObject* o = v.object;
-  if (!PyExceptionInstance_Check(o) || objects_.Find(v.object) != nullptr) return Value();
+  if (!PyExceptionInstance_Check(o) || objects_.Find(v.object) != nullptr) return std::nullopt;
   const BorrowedRef found = reads_.LookupInType(Py_TYPE(o), repr ? "__repr__" : "__str__");
-  if (!found || found.type() != &PyWrapperDescr_Type) return Value();
+  if (!found || found.type() != &PyWrapperDescr_Type) return std::nullopt;
   const BorrowedRef own(reinterpret_cast<PyBaseExceptionObject*>(o)->args);
   const ValueView texts[] = {ValueView(own, kNoSource)};
   // That of a group is its message and a count.
@@ -112,8 +112,7 @@ Value TextConversion::ConvertValue(Activation& act, ValueView v, int conversion)
                             : conversion == FVC_ASCII ? SpecialCall::kAscii
                                                       : SpecialCall::kStr;
     const ValueView self[] = {v};
-    Value text = TextOf(act, how, self);
-    if (text || breaks_.unwinding() || PyErr_Occurred()) return breaks_.unwinding() ? Value() : std::move(text);
+    if (std::optional<Value> text = TextOf(act, how, self)) return *std::move(text);
   }
   const ValueView made[] = {v};
   if (!arguments_.PrepareNative(v, !instance) || !arguments_.HaveTextOfTheirOwn(made)) return Value();
@@ -146,9 +145,9 @@ Value TextConversion::FormatValue(Activation& act, ValueView v, int conversion, 
                                                       : SpecialCall::kFormat;
     ValueVector args = {v};
     if (how == SpecialCall::kFormat && spec.object) args.push_back(spec);
-    Value text = TextOf(act, how, args);
-    if (breaks_.unwinding() || PyErr_Occurred()) return Value();
-    if (text) return how == SpecialCall::kFormat ? std::move(text) : native_.FormatValue(act, text, FVC_NONE, spec);
+    if (std::optional<Value> text = TextOf(act, how, args)) {
+      return how == SpecialCall::kFormat || !*text ? *std::move(text) : native_.FormatValue(act, *text, FVC_NONE, spec);
+    }
   }
   const ValueView made[] = {v};
   if (!arguments_.PrepareNative(v, !instance) || !arguments_.HaveTextOfTheirOwn(made)) return Value();

@@ -3,6 +3,8 @@
 #ifndef FRAMEFUSE_SYMBOLIC_PROTOCOLS_TEXT_CONVERSION_H_
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_TEXT_CONVERSION_H_
 
+#include <optional>
+
 #include "symbolic/evaluator/protocols.h"
 #include "symbolic/rules/call_rules.h"
 
@@ -24,14 +26,14 @@ class TextConversion {
  public:
   TextConversion(Journals& journals, NativeProtocols& native, CallEvaluator& calls);
 
-  Value TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args);
+  std::optional<Value> TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args);
   Value ConvertValue(Activation& act, ValueView v, int conversion);
   Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec);
 
  private:
-  Value TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args);
+  std::optional<Value> TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args);
   Ref NumberToFormat(BorrowedRef tensor) const;  // null: it is not known, or the tensor is formatted as an object
-  Value TextOfException(ValueView v, bool repr);
+  std::optional<Value> TextOfException(ValueView v, bool repr);
 
   tracing::Tracer& tracer_;
   BreakController& breaks_;

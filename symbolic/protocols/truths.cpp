@@ -130,13 +130,14 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
       reads_.AddGuard(t->source, found != 0 ? GuardKind::kHasKey : GuardKind::kLacksKey, item.object);
       return found != 0 ? Truth::kTrue : Truth::kFalse;
     }
-    Value found = contents_.DictItem(*t, item);
-    if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Truth::kError;
+    const std::optional<Value> found = contents_.DictItem(*t, item);
+    if (found && !*found) return Truth::kError;
     return found ? Truth::kTrue : Truth::kFalse;
   }
   if (keyed && IsFakeTensor(item.object)) {
-    if (contents_.ItemOfTensor(*t, item.object)) return Truth::kTrue;
-    if (breaks_.unwinding()) return Truth::kError;
+    if (const std::optional<Value> found = contents_.ItemOfTensor(*t, item.object)) {
+      return *found ? Truth::kTrue : Truth::kError;
+    }
   }
   if (t != nullptr && IsFakeTensor(item.object)) {
     if (const std::optional<bool> found = HoldsTensor(*t, item.object, objects_, reads_)) {
@@ -181,7 +182,7 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
       }
     }
     const std::int64_t size = contents_.Length(*t);
-    if (breaks_.unwinding() || size < 0) return Truth::kError;
+    if (size < 0) return Truth::kError;
     return size != 0 ? Truth::kTrue : Truth::kFalse;
   }
   if (IsFakeTensor(v.object)) {
@@ -189,7 +190,6 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
     const std::optional<bool> expected = known ? std::nullopt : expected_.Expect(act, v.object);
     if (expected) return *expected ? Truth::kTrue : Truth::kFalse;
     const Truth result = native_.IsTrue(act, v);
-    if (breaks_.unwinding()) return Truth::kError;
     const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();
     if (pending && pending->kind == tracing::BreakKind::kDataDependent) {
       PyErr_Clear();

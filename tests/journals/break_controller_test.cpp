@@ -46,10 +46,13 @@ TEST_F(BreakControllerTest, ABreakUnwindsAndOnlyTheFirstCounts) {
     const Value none = a.breaks().Break(GraphBreakKind::kClassDefinition, "first");
     EXPECT_FALSE(none);
     EXPECT_TRUE(a.control.unwinding);
-    EXPECT_NE(PyErr_Occurred(), nullptr);
-    PyErr_Clear();
+    EXPECT_EQ(a.control.stop_at, a.control.executed);  // no instruction starts any more
+    EXPECT_TRUE(PyErr_ExceptionMatches(PyExc_BaseException));
+    EXPECT_FALSE(PyErr_ExceptionMatches(PyExc_Exception));  // no handler of a program's is for it
+    PyErr_SetString(PyExc_AttributeError, "by C code");
     EXPECT_FALSE(a.breaks().BreakFalse(GraphBreakKind::kDisabled, "second"));
     EXPECT_EQ(a.breaks().BreakTruth(GraphBreakKind::kDisabled, "third"), Truth::kError);
+    EXPECT_FALSE(PyErr_ExceptionMatches(PyExc_Exception));
     EXPECT_TRUE(a.breaks().unwinding());
     ASSERT_TRUE(a.breaks().record());
     EXPECT_EQ(a.breaks().record()->reason.kind, GraphBreakKind::kClassDefinition);
@@ -65,7 +68,7 @@ TEST_F(BreakControllerTest, ABreakStandsAtEachFrameOfTheChain) {
     a.root.started = 3;
     inner.act.started = 5;
     innermost.act.started = 9;
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
     ASSERT_TRUE(a.breaks().record());
     const BreakRecord& record = *a.breaks().record();
     EXPECT_EQ(record.position.executed, 9u);
@@ -85,7 +88,7 @@ TEST_F(BreakControllerTest, ABreakInACallbackMovesToTheOutermostCallOfC) {
     InnerFrame from_c_again(a.journals, "innermost", Completion::kCallback);
     called.act.started = 5;
     from_c.act.started = below.act.started = from_c_again.act.started = 8;
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
     ASSERT_TRUE(a.breaks().record());
     EXPECT_EQ(a.breaks().record()->position.executed, 5u);
     EXPECT_EQ(a.breaks().record()->outer_positions.size(), 1u);
@@ -100,7 +103,7 @@ TEST_F(BreakControllerTest, CodeThatTheLibraryMadeIsNoPlaceToStopAt) {
     InnerFrame innermost(a.journals, "innermost", Completion::kPush);
     of_library.act.started = 5;
     innermost.act.started = 9;
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
     ASSERT_TRUE(a.breaks().record());
     EXPECT_EQ(a.breaks().record()->position.executed, 9u);
     ASSERT_EQ(a.breaks().record()->outer_positions.size(), 1u);
@@ -109,7 +112,7 @@ TEST_F(BreakControllerTest, CodeThatTheLibraryMadeIsNoPlaceToStopAt) {
   At("f(1)", [](Attempt& a) {
     a.made().NoteCode(Eval("innermost.__code__"));
     InnerFrame innermost(a.journals, "innermost", Completion::kPush);
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
     ASSERT_TRUE(a.breaks().record());
     EXPECT_EQ(a.breaks().record()->position.code.get(), frame_ops::Code(a.root.frame));
   });
@@ -220,7 +223,7 @@ TEST_F(BreakControllerTest, ABreakApartEndsOnlyWhatIsApart) {
     const std::uint64_t stop = a.control.stop_at;
     const Control kept = a.breaks().BeginApart();
     a.control.executed = 99;
-    a.breaks().Break(GraphBreakKind::kAutograd, "in a backward");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kAutograd, "in a backward"));
     const std::optional<GraphBreakReason> reason = a.breaks().EndApart(kept);
     ASSERT_TRUE(reason);
     EXPECT_EQ(reason->context, "in a backward");
@@ -238,17 +241,17 @@ TEST_F(BreakControllerTest, ABreakBelowFramesThatAreLeftOutNeedsThem) {
     a.breaks().BeginWithoutFrames();
     a.breaks().BeginWithoutFrames();
     a.breaks().EndWithoutFrames();
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
     EXPECT_TRUE(a.breaks().needs_frames());
   });
   At("f(1)", [](Attempt& a) {
     a.breaks().BeginWithoutFrames();
     a.breaks().EndWithoutFrames();
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
     EXPECT_FALSE(a.breaks().needs_frames());
   });
   At("f(1)", [](Attempt& a) {  // something could see that they are missing
-    a.breaks().NeedFrames();
+    EXPECT_FALSE(a.breaks().NeedFrames());
     EXPECT_TRUE(a.breaks().needs_frames());
     EXPECT_TRUE(a.breaks().unwinding());
     EXPECT_FALSE(a.breaks().record());
@@ -269,7 +272,7 @@ TEST_F(BreakControllerTest, AModeThatStaysOnIsSeenAtTheBreakAndAtTheEnd) {
   At("f(1)", [](Attempt& a) {
     EXPECT_FALSE(a.breaks().left_modes());
     a.journals.modes().NotePush();
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
     a.journals.modes().NotePop();  // while the run unwinds
     EXPECT_TRUE(a.breaks().left_modes());
   });

@@ -143,10 +143,13 @@ TEST_F(NativeTest, AResultCountsOnlyIfTheRunGoesOn) {
     const Value one = a.boundary().Wrap(Eval("1"));
     EXPECT_TRUE(one);
     EXPECT_EQ(one.source, kNoSource);
-    a.breaks().Break(GraphBreakKind::kExplicit, "");
-    PyErr_Clear();
+    EXPECT_FALSE(a.breaks().Break(GraphBreakKind::kExplicit, ""));
+    PyErr_SetString(PyExc_StopIteration, "C code raises another error in its place");
     EXPECT_FALSE(a.boundary().Check());
+    EXPECT_FALSE(PyErr_ExceptionMatches(PyExc_Exception));
+    PyErr_Clear();
     EXPECT_FALSE(a.boundary().Wrap(Eval("1")));
+    EXPECT_NE(PyErr_Occurred(), nullptr);
   });
 }
 

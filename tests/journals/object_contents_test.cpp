@@ -25,7 +25,7 @@ class ObjectContentsTest : public testing::InAttempt {
   static long NumberOf(const Value& v) { return v ? PyLong_AsLong(v.object) : -1; }
   static void Realise(Attempt& a) {
     Tracked& t = *a.Track(0);
-    a.contents().Realise(t, true);
+    EXPECT_TRUE(a.contents().Realise(t, true));
     Set("shadow", t.representative);
   }
 };
@@ -50,7 +50,7 @@ TEST_F(ObjectContentsTest, ARealisedListHoldsRepresentatives) {
 TEST_F(ObjectContentsTest, WhatWasAppendedStandsBehind) {
   Execute("x = [1, 2]");
   At("f(x)", [](Attempt& a) {
-    a.writes().AppendUnread(*a.Track(0), Eval("3"));
+    EXPECT_TRUE(a.writes().AppendUnread(*a.Track(0), Eval("3")));
     Realise(a);
     EXPECT_TRUE(IsTrue("shadow == [1, 2, 3] and x == [1, 2]"));
     EXPECT_TRUE(a.Track(0)->replaced);
@@ -63,8 +63,8 @@ TEST_F(ObjectContentsTest, ARealisedDictKeepsOrderAndWrites) {
   Execute("x = {'a': 1, 'b': 2, 'c': 3}");
   At("f(x)", [](Attempt& a) {
     Tracked& t = *a.Track(0);
-    a.writes().Write(t, Name("b"), nullptr);
-    a.writes().Write(t, Name("d"), Eval("4"));
+    EXPECT_TRUE(a.writes().Write(t, Name("b"), nullptr));
+    EXPECT_TRUE(a.writes().Write(t, Name("d"), Eval("4")));
     a.writes().Write(t, Name("b"), Eval("5"));  // it comes back, as the last
     Realise(a);
     EXPECT_TRUE(IsTrue("list(shadow.items()) == [('a', 1), ('c', 3), ('d', 4), ('b', 5)]"));
@@ -102,10 +102,10 @@ TEST_F(ObjectContentsTest, ASetIsGuardedAsAWhole) {
 TEST_F(ObjectContentsTest, LeavesOfATupleAreConsumedWhereThatIsAsked) {
   Execute("x = (1000, 2000)");
   At("f(x)", [](Attempt& a) {
-    a.contents().Realise(*a.Track(0), /*consume_leaves=*/false);
+    EXPECT_TRUE(a.contents().Realise(*a.Track(0), /*consume_leaves=*/false));
     a.SetNext(0, "(1000, 3000)");
     EXPECT_TRUE(a.GuardsHold());
-    a.contents().Realise(*a.Track(0), /*consume_leaves=*/true);
+    EXPECT_TRUE(a.contents().Realise(*a.Track(0), /*consume_leaves=*/true));
     EXPECT_FALSE(a.GuardsHold());
   });
 }
@@ -193,7 +193,9 @@ TEST_F(ObjectContentsTest, AnAttributeAndItsAbsence) {
   Execute("c = C()\nc.n = 1000");
   At("f(c)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
-    a.reads().Consume(a.contents().OwnAttribute(c, Name("n")));
+    const std::optional<Value> n = a.contents().OwnAttribute(c, Name("n"));
+    ASSERT_TRUE(n);
+    a.reads().Consume(*n);
     EXPECT_FALSE(a.contents().OwnAttribute(c, Name("absent")));
     EXPECT_EQ(PyErr_Occurred(), nullptr);
     EXPECT_TRUE(a.GuardsHold());
@@ -204,10 +206,10 @@ TEST_F(ObjectContentsTest, AnAttributeAndItsAbsence) {
   });
   At("f(c)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
-    a.writes().Write(c, Name("n"), nullptr);
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), nullptr));
     EXPECT_FALSE(a.contents().OwnAttribute(c, Name("n")));
-    a.writes().Write(c, Name("m"), Eval("3"));
-    EXPECT_EQ(NumberOf(a.contents().OwnAttribute(c, Name("m"))), 3);
+    EXPECT_TRUE(a.writes().Write(c, Name("m"), Eval("3")));
+    EXPECT_EQ(NumberOf(a.contents().OwnAttribute(c, Name("m")).value_or(Value())), 3);
   });
 }
 

@@ -111,7 +111,7 @@ TEST_F(ObjectTableTest, LeavesAreNotTrackedAndMustBeThere) {
     EXPECT_EQ(x.source, a.reads().sources().Local(0));
     EXPECT_TRUE(a.reads().leaves().empty());  // a local that is there
     const SourceId item = a.reads().sources().Item(a.reads().sources().Local(1), Name("k"));
-    a.objects().Adopt(Eval("6"), item);
+    EXPECT_TRUE(a.objects().Adopt(Eval("6"), item));
     EXPECT_EQ(a.reads().leaves(), std::vector<SourceId>{item});
     EXPECT_TRUE(a.objects().tracked().all().empty());
   });
@@ -214,7 +214,7 @@ TEST_F(ObjectTableTest, AWrittenObjectIsNoOtherOne) {
   At("f(c, d)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
     a.Load(1);
-    a.writes().Write(c, Name("n"), Eval("1"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("1")));
     a.objects().GuardDistinctObjects();
     EXPECT_TRUE(a.GuardsHold());
     a.SetNext(1, "c");
@@ -234,7 +234,7 @@ TEST_F(ObjectTableTest, ADictIsNotThatOfAWrittenObject) {
   At("f(c, d)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
     a.Load(1);
-    a.writes().Write(c, Name("n"), Eval("2"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("2")));
     a.objects().GuardDistinctObjects();
     EXPECT_TRUE(a.GuardsHold());
     a.SetNext(1, "c.__dict__");
@@ -249,7 +249,7 @@ TEST_F(ObjectTableTest, AnEmptyDictThatIsTestedNeedsNoRepresentative) {
     const SourceId source = a.reads().sources().InstanceAttr(c.source, Name("hooks"));
     EXPECT_TRUE(a.objects().NoteEmptyDict(source, Eval("c.hooks")));
     EXPECT_EQ(a.objects().FindByOriginal(Eval("c.hooks")), nullptr);
-    a.objects().Adopt(Eval("c.hooks"), source);
+    EXPECT_TRUE(a.objects().Adopt(Eval("c.hooks"), source));
     EXPECT_FALSE(a.objects().NoteEmptyDict(source, Eval("c.hooks")));
   });
 }
@@ -276,7 +276,7 @@ TEST_F(ObjectTableTest, TheDictOfAnObjectIsOneWithIt) {
     EXPECT_EQ(dict->kind, TrackedKind::kInstanceDict);
     EXPECT_EQ(dict->owner, &c);
     EXPECT_EQ(a.objects().InstanceDictOf(c), dict);
-    a.contents().WriteDictItem(*dict, ValueView(Name("n"), kNoSource), ValueView(Eval("2"), kNoSource));
+    EXPECT_TRUE(a.contents().WriteDictItem(*dict, ValueView(Name("n"), kNoSource), ValueView(Eval("2"), kNoSource)));
     ASSERT_NE(c.FindWrite(Name("n")), nullptr);  // an attribute of the object
     EXPECT_TRUE(IsTrue("c.n == 1"));
   });

@@ -64,7 +64,7 @@ TEST_F(WriteJournalTest, AnUnreadListIsAppendedToWithoutALook) {
     EXPECT_EQ(list.appended_from, 0);
     testing::Set("shadow", list.representative);
     EXPECT_TRUE(IsTrue("shadow == [3, 4] and items == [1, 2]"));
-    a.contents().Realise(list, true);
+    EXPECT_TRUE(a.contents().Realise(list, true));
     EXPECT_FALSE(WriteJournal::AppendsUnread(list));
   });
 }
@@ -125,9 +125,9 @@ TEST_F(WriteJournalTest, ALocalThatIsDroppedIsLookedAt) {
   });
   Execute("c = C()\nc.loud = Loud()");
   At("f(c)", [](Attempt& a) {  // what was read from another object stays in that
-    const Value loud = a.contents().OwnAttribute(*a.Track(0), Name("loud"));
+    const std::optional<Value> loud = a.contents().OwnAttribute(*a.Track(0), Name("loud"));
     ASSERT_TRUE(loud);
-    EXPECT_TRUE(a.writes().BeforeDrop(loud));
+    EXPECT_TRUE(a.writes().BeforeDrop(*loud));
   });
   Execute("watched = C()\nquiet = weakref.ref(watched)");
   At("f(watched)", [](Attempt& a) {
@@ -143,10 +143,10 @@ TEST_F(WriteJournalTest, GlobalsAreKeptByTheirDict) {
   At("f(1)", [](Attempt& a) {
     const Ref g = Eval("g"), h = Eval("h");
     EXPECT_EQ(a.writes().FindGlobal(g, Name("n")), nullptr);
-    a.writes().WriteGlobal(g, Name("n"), Eval("2"));
-    a.writes().WriteGlobal(h, Name("n"), Eval("3"));
-    a.writes().WriteGlobal(g, Name("m"), Eval("4"));
-    a.writes().WriteGlobal(g, Name("n"), nullptr);
+    EXPECT_TRUE(a.writes().WriteGlobal(g, Name("n"), Eval("2")));
+    EXPECT_TRUE(a.writes().WriteGlobal(h, Name("n"), Eval("3")));
+    EXPECT_TRUE(a.writes().WriteGlobal(g, Name("m"), Eval("4")));
+    EXPECT_TRUE(a.writes().WriteGlobal(g, Name("n"), nullptr));
     EXPECT_TRUE(IsTrue("g == {'n': 1} and h == {}"));
     ASSERT_EQ(a.writes().globals().size(), 2u);
     EXPECT_EQ(a.writes().globals()[0].first.get(), g.get());
@@ -171,13 +171,13 @@ TEST_F(WriteJournalTest, EachEffectIsCounted) {
       last = now;
       return differs;
     };
-    a.writes().Write(c, Name("n"), Eval("1"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("1")));
     EXPECT_TRUE(changed());
-    a.writes().Write(c, Name("n"), Eval("2"));
+    EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("2")));
     EXPECT_TRUE(changed());
-    a.writes().AppendUnread(items, Eval("2"));
+    EXPECT_TRUE(a.writes().AppendUnread(items, Eval("2")));
     EXPECT_TRUE(changed());
-    a.writes().WriteGlobal(Eval("{}"), Name("n"), Eval("1"));
+    EXPECT_TRUE(a.writes().WriteGlobal(Eval("{}"), Name("n"), Eval("1")));
     EXPECT_TRUE(changed());
     a.writes().AddCall(CachedCall{});
     EXPECT_TRUE(changed());
