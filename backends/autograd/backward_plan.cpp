@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
@@ -311,11 +312,23 @@ absl::StatusOr<BackwardPlan::Reduced> BackwardPlan::Reduce(const Key& key) const
     result.gradients.push_back(static_cast<std::int32_t>(g));
   }
   result.needed = ir::NodesNeededFor(whole, result.roots);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!result.needed[i] || !use.ReadsSaved(i) || !use.Runs(nodes[i], defined)) continue;
-    result.readers.push_back(static_cast<std::int32_t>(i));
-  }
+  result.readers = ReadersAmong(nodes, result.needed, use, defined);
   return result;
+}
+
+// A node of eager's looks at all that it saved, and uses it all up, whichever of its gradients are wanted.
+std::vector<std::int32_t> BackwardPlan::ReadersAmong(const std::vector<Node>& nodes, const std::vector<bool>& needed,
+                                                     const TangentUse& use, const std::string& defined) {
+  absl::flat_hash_set<std::int64_t> run;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (needed[i] && nodes[i].sequence >= 0 && use.Runs(nodes[i], defined)) run.insert(nodes[i].sequence);
+  }
+  std::vector<std::int32_t> readers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!needed[i] && !run.contains(nodes[i].sequence)) continue;
+    if (use.ReadsSaved(i) && use.Runs(nodes[i], defined)) readers.push_back(static_cast<std::int32_t>(i));
+  }
+  return readers;
 }
 
 absl::StatusOr<std::vector<std::int32_t>> BackwardPlan::ReadersFor(const Key& key) const {
@@ -348,6 +361,14 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
     variant->inputs.push_back(static_cast<std::int32_t>(i));
     builder.AddInput(whole.inputs[i].value, whole.inputs[i]);
   }
+  for (std::size_t s = 0; s < saved_.size(); ++s) {
+    const auto runs = [&](std::int32_t n) {
+      return std::binary_search(variant->readers.begin(), variant->readers.end(), n);
+    };
+    const std::vector<std::int32_t>& of_value = use_->ReadersOf(s);
+    const bool is_read = used[At(whole.inputs[s].value)];
+    if (!is_read && std::any_of(of_value.begin(), of_value.end(), runs)) variant->looked_at.push_back(s);
+  }
   for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
     if (needed[i]) builder.AddNode(whole.nodes[i]);
   }
@@ -360,14 +381,6 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
       static_cast<std::int32_t>(std::count_if(variant->inputs.begin(), variant->inputs.end(), is_saved));
   FF_ASSIGN_OR_RETURN(variant->executable, factory(std::move(graph), options));
   return variant;
-}
-
-std::vector<std::int32_t> BackwardPlan::Readers(const std::string& defined) const {
-  std::vector<std::int32_t> readers;
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (use_->ReadsSaved(i) && use_->Runs(graph_.nodes[i], defined)) readers.push_back(static_cast<std::int32_t>(i));
-  }
-  return readers;
 }
 
 namespace {

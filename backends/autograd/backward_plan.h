@@ -25,7 +25,9 @@ class BackwardPlan {
     std::vector<std::int32_t> inputs;     // used inputs of Partitioned::backward, in order
     std::vector<std::int32_t> gradients;  // gradient of each output
     std::vector<ir::NodeIndex> made_by;   // for each output its node of graph(), kNoNode: none
-    std::vector<std::int32_t> readers;    // its nodes of graph() that compute with tangents and read saved values
+    // Nodes of graph() that compute with tangents and read saved values, of all of eager's nodes that the pass runs.
+    std::vector<std::int32_t> readers;
+    std::vector<std::size_t> looked_at;  // saved values that those read, and nothing here
   };
   // All of it through autograd, from the graph's own inputs: for create_graph.
   struct Differentiable {
@@ -55,9 +57,7 @@ class BackwardPlan {
   Key AllInputs() const;
   absl::StatusOr<const Variant*> FindVariant(const Key& key) const;
   absl::StatusOr<const Differentiable*> FindDifferentiable(const Key& key) const;
-  // Nodes of graph() that compute with these tangents and read saved values.
-  std::vector<std::int32_t> Readers(const std::string& defined) const;
-  // Those of the variant, which is not compiled for that.
+  // Readers of the variant, which is not compiled for that.
   absl::StatusOr<std::vector<std::int32_t>> ReadersFor(const Key& key) const;
 
   const ir::Graph& joint() const { return joint_; }
@@ -110,6 +110,8 @@ class BackwardPlan {
     std::vector<std::int32_t> readers;
   };
   absl::StatusOr<Reduced> Reduce(const Key& key) const;
+  static std::vector<std::int32_t> ReadersAmong(const std::vector<ir::Node>& nodes, const std::vector<bool>& needed,
+                                                const TangentUse& use, const std::string& defined);
   // Values that do not change with a differentiable input: create_graph may take them as saved.
   std::vector<bool> ConstantValues() const;
   absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key, const ExecutableFactory& factory) const;

@@ -242,20 +242,24 @@ std::vector<std::size_t> BackwardRun::EarlyOutputs(const BackwardPlan::Variant& 
 BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& variant,
                                              const GradientTargets& targets) const {
   Unpacked unpacked;
-  for (std::int32_t i : variant.inputs) {
-    if (At(i) >= saved_.size()) continue;
+  const auto look_at = [&](std::size_t s) -> at::Tensor {
     try {
-      unpacked.saved.push_back(saved_[At(i)].unpack(targets.node.getptr()));
+      return saved_[s].unpack(targets.node.getptr());
     } catch (const c10::Error&) {  // a hook's error in Python goes on at once
       ir::NodeIndex node = 0;
-      for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
+      for (std::int32_t n : plan_->use().ReadersOf(s)) {
         if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
         node = plan_->FirstOfTurn(n);
         break;
       }
       if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};
+      return {};
     }
+  };
+  for (std::int32_t i : variant.inputs) {
+    if (At(i) < saved_.size()) unpacked.saved.push_back(look_at(At(i)));
   }
+  for (std::size_t s : variant.looked_at) look_at(s);
   return unpacked;
 }
 
@@ -311,7 +315,7 @@ autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list t
                                                        const GradientTargets& targets, Used* used) const {
   const auto unpack = [&targets](const autograd::SavedVariable& s) { return s.unpack(targets.node.getptr()); };
   const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key));
-  used->readers = plan_->Readers(key.defined);
+  used->readers = ValueOrThrow(plan_->ReadersFor(key));
   std::vector<at::Tensor> inputs;
   for (std::int32_t i : plan->inputs) {
     auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);

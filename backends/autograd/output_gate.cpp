@@ -1,6 +1,5 @@
 #include "backends/autograd/output_gate.h"
 
-#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -60,7 +59,6 @@ void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_li
   for (std::size_t k = 0; k < places_.size(); ++k) {
     (*result)[nodes() + k] = std::move(found[plan.output_gradients()[places_[k]].gradient]);
   }
-  if (at::GradMode::is_enabled()) used_ = {{}, /*everything=*/false};  // the graph of the gradient keeps it
 }
 
 // Nodes that compute together are not given it by the engine: each would hold it until it runs.
