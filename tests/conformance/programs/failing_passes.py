@@ -199,7 +199,7 @@ def node_that_ran_for_one_input_is_used_up_for_the_other():
     return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
 
 
-@program(whole=False)
+@_keeps_more_in_eager
 def leaf_gets_nothing_where_a_node_ran_for_another_input():
     calls = _Calls(None)
 
@@ -240,3 +240,20 @@ def pass_with_a_history_for_one_input_uses_up_no_other():
         return first, _after(lambda: torch.autograd.grad(y.sum(), x), (x, w), calls)
 
     return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@_keeps_more_in_eager
+def leaf_before_a_used_up_part_that_leads_to_a_hook():
+    calls = _Calls(None)
+
+    def f(v, w, x):
+        first = w - x.tanh()
+        second = (first * 0.25).exp()
+        third = (second + v).tanh()
+        torch._dynamo.graph_break()
+        first.register_hook(calls.hook("first"))
+        v.register_hook(calls.hook("leaf"))
+        second.sum().backward()
+        return _after(lambda: (second.sum() + third.sum()).backward(), (v, w, x), calls)
+
+    return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), forward_only=True)
