@@ -328,9 +328,11 @@ BackwardRun::ObservedResults BackwardRun::FindObservedResults(autograd::Node& no
   const std::lock_guard lock(mutex_);
   const std::lock_guard task_lock(task->mutex_);
   for (OutputGate* gate : gates_) {
-    // One that the pass does not come to may be dying meanwhile.
-    if (gate == nullptr || !task->nodes_in_graph_.contains(gate) || plan_->IsOfView(gate->tangent())) continue;
-    if (gate->IsObserved()) add(gate->tangent(), *gate);
+    // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
+    const auto& roots = task->graph_roots_;
+    const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();
+    if (gate == nullptr || (!is_root && !task->nodes_in_graph_.contains(gate))) continue;
+    if (!plan_->IsOfView(gate->tangent()) && gate->IsObserved()) add(gate->tangent(), *gate);
   }
   return found;
 }

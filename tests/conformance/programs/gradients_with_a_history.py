@@ -99,6 +99,20 @@ def second_derivatives_come_to_a_hook_of_the_only_result():
 
 
 @program(whole=False)
+def second_derivatives_come_to_the_result_that_a_pass_starts_at():
+    def f(x, w):
+        first, second = x.exp(), w.sin()
+        torch._dynamo.graph_break()
+        seen = []
+        first.register_hook(lambda g: seen.append(g.detach().clone()))
+        (gradient,) = torch.autograd.grad(first, x, torch.ones_like(first), create_graph=True)
+        gradient.sum().backward()
+        return seen, x.grad, second.detach()
+
+    return Case(f, leaf(), leaf(3, 0.5), forward_only=True)
+
+
+@program(whole=False)
 def second_derivatives_come_to_what_a_first_pass_has_used_up():
     def f(x):
         y = x.sin().exp()
