@@ -162,6 +162,7 @@ void BindSpecialFunctions(py::module_& m) {
     AddSizedSubstitute(Borrow(callable), Borrow(replacement));
   });
   m.def("register_deferred", [](const py::object& callable) { RegisterDeferred(Borrow(callable)); });
+  m.def("register_mark", [](const py::object& callable) { RegisterMark(Borrow(callable)); });
   m.def("allow_in_graph", [](const py::object& callable) { AllowInGraph(Borrow(callable)); });
 }
 

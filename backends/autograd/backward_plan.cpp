@@ -5,13 +5,13 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
-#include "backends/runtime/differentiable_ops.h"
 #include "common/check.h"
 #include "common/index.h"
 #include "common/status.h"
@@ -24,19 +24,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
-// Results whose elements carry no derivative of the operator's inputs.
-bool CutsGradient(const Graph& g, const Node& n) {
-  if (ir::Has(n.op, ir::OpFact::kCutsGradient)) return true;
-  bool floating = false;
-  for (ValueId v : n.outputs) {
-    if (v == kNoValue) continue;
-    c10::ScalarType t = g.value(v).dtype;
-    floating =
-        floating || (g.value(v).kind == ir::ValueKind::kTensor && (c10::isFloatingType(t) || c10::isComplexType(t)));
-  }
-  return !floating;
-}
-
 void Replace(Graph& g, const std::vector<ValueId>& taken) {
   for (Node& n : g.nodes) {
     for (ir::Arg& a : n.args) {
@@ -46,13 +33,9 @@ void Replace(Graph& g, const std::vector<ValueId>& taken) {
   }
 }
 
-// Where a graph is cut at an output.
-struct CutPoint {
-  std::size_t output = 0;      // of the graph: the gradient that reaches the place
-  ValueId tangent = kNoValue;  // what nodes after it read instead
-};
+}  // namespace
 
-absl::Status CutAt(Graph& g, const std::vector<CutPoint>& places) {
+absl::Status BackwardPlan::CutAt(Graph& g, const std::vector<CutPoint>& places) {
   std::vector<ValueId> taken(g.values.size());
   for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = static_cast<ValueId>(v);
   for (const CutPoint& p : places) {
@@ -70,8 +53,6 @@ absl::Status CutAt(Graph& g, const std::vector<CutPoint>& places) {
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, const Partitioned& parts,
                                                                    ExecutableFactory factory,
@@ -199,71 +180,8 @@ ir::NodeIndex BackwardPlan::FirstOfTurn(ir::NodeIndex node) const {
   return node;
 }
 
-std::vector<bool> BackwardPlan::ConstantValues() const {
-  std::vector<bool> constant(joint_.values.size(), true);
-  for (std::size_t g = 0; g < input_gradients(); ++g) {
-    constant[At(joint_.inputs[At(joint_.outputs[At(gradients_[g])].input)].value)] = false;
-  }
-  for (std::int32_t t : tangents_) constant[At(joint_.inputs[At(t)].value)] = false;
-  for (const Node& n : joint_.nodes) {
-    if (CutsGradient(joint_, n)) continue;
-    bool all = true;
-    ir::ForEachUse(n, [&](ValueId v) { all = all && constant[At(v)]; });
-    if (all) continue;
-    for (ValueId v : n.outputs) {
-      if (v != kNoValue) constant[At(v)] = false;
-    }
-  }
-  return constant;
-}
-
-namespace {
-
-// What a differentiable run of the joint graph reads and executes, with saved constants taken as they are.
-struct Closure {
-  std::vector<bool> nodes;
-  std::vector<bool> used;  // by value
-};
-
-Closure CloseOver(const Graph& joint, const std::vector<ValueId>& roots, const std::vector<bool>& taken) {
-  Closure c{std::vector<bool>(joint.nodes.size(), false), std::vector<bool>(joint.values.size(), false)};
-  for (ValueId v : roots) {
-    if (v != kNoValue) c.used[At(v)] = true;
-  }
-  for (std::size_t i = joint.nodes.size(); i-- > 0;) {
-    const Node& n = joint.nodes[i];
-    for (ValueId v : n.outputs) c.nodes[i] = c.nodes[i] || (v != kNoValue && c.used[At(v)] && !taken[At(v)]);
-    if (c.nodes[i]) ir::ForEachUse(n, [&](ValueId v) { c.used[At(v)] = true; });
-  }
-  return c;
-}
-
-}  // namespace
-
-void BackwardPlan::FindRecomputeInputs() {
-  std::vector<bool> taken = ConstantValues();
-  std::vector<bool> is_saved(joint_.values.size(), false);
-  for (const SavedValue& s : saved_) is_saved[At(s.value)] = true;
-  for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = taken[v] && is_saved[v];
-  std::vector<ValueId> roots;
-  for (std::int32_t o : gradients_) roots.push_back(joint_.outputs[At(o)].value);
-  Closure closure = CloseOver(joint_, roots, taken);
-  for (std::size_t i = 0; i < joint_.inputs.size(); ++i) {
-    const ir::Input& in = joint_.inputs[i];
-    if (in.role == ir::InputRole::kTangent || in.mutated || !closure.used[At(in.value)] || is_saved[At(in.value)])
-      continue;
-    recompute_inputs_.push_back(static_cast<std::int32_t>(i));
-  }
-}
-
-namespace {
-
-std::string NameOf(const BackwardPlan::Key& key) { return absl::StrCat(key.wanted, "|", key.defined, "|", key.cut); }
-
-}  // namespace
-
 absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const Key& key) const {
-  const std::string name = NameOf(key);
+  const std::string name = key.Name();
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = variants_.find(name); known != variants_.end()) return known->second.get();
@@ -280,15 +198,6 @@ absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const Key
     variant = *std::move(made);
   }
   return variant.get();
-}
-
-absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferentiable(const Key& key) const {
-  std::lock_guard lock(mutex_);
-  std::unique_ptr<Differentiable>& found = differentiable_[NameOf(key)];
-  if (found == nullptr) {
-    FF_ASSIGN_OR_RETURN(found, CompileDifferentiable(key));
-  }
-  return found.get();
 }
 
 absl::StatusOr<BackwardPlan::Reduced> BackwardPlan::Reduce(const Key& key) const {
@@ -311,15 +220,27 @@ absl::StatusOr<BackwardPlan::Reduced> BackwardPlan::Reduce(const Key& key) const
     result.gradients.push_back(static_cast<std::int32_t>(g));
   }
   result.needed = ir::NodesNeededFor(whole, result.roots);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!result.needed[i] || !use.ReadsSaved(i) || !use.Runs(nodes[i], defined)) continue;
-    result.readers.push_back(static_cast<std::int32_t>(i));
-  }
+  result.readers = ReadersAmong(nodes, result.needed, use, defined);
   return result;
 }
 
+// A node of eager's looks at all that it saved, and uses it all up, whichever of its gradients are wanted.
+std::vector<std::int32_t> BackwardPlan::ReadersAmong(const std::vector<Node>& nodes, const std::vector<bool>& needed,
+                                                     const TangentUse& use, const std::string& defined) {
+  absl::flat_hash_set<std::int64_t> run;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (needed[i] && nodes[i].sequence >= 0 && use.Runs(nodes[i], defined)) run.insert(nodes[i].sequence);
+  }
+  std::vector<std::int32_t> readers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!needed[i] && !run.contains(nodes[i].sequence)) continue;
+    if (use.ReadsSaved(i) && use.Runs(nodes[i], defined)) readers.push_back(static_cast<std::int32_t>(i));
+  }
+  return readers;
+}
+
 absl::StatusOr<std::vector<std::int32_t>> BackwardPlan::ReadersFor(const Key& key) const {
-  const std::string name = NameOf(key);
+  const std::string name = key.Name();
   const std::lock_guard lock(mutex_);
   if (const auto known = readers_.find(name); known != readers_.end()) return known->second;
   FF_ASSIGN_OR_RETURN(const Reduced reduced, Reduce(key));
@@ -348,6 +269,14 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
     variant->inputs.push_back(static_cast<std::int32_t>(i));
     builder.AddInput(whole.inputs[i].value, whole.inputs[i]);
   }
+  for (std::size_t s = 0; s < saved_.size(); ++s) {
+    const auto runs = [&](std::int32_t n) {
+      return std::binary_search(variant->readers.begin(), variant->readers.end(), n);
+    };
+    const std::vector<std::int32_t>& of_value = use_->ReadersOf(s);
+    const bool is_read = used[At(whole.inputs[s].value)];
+    if (!is_read && std::any_of(of_value.begin(), of_value.end(), runs)) variant->looked_at.push_back(s);
+  }
   for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
     if (needed[i]) builder.AddNode(whole.nodes[i]);
   }
@@ -360,95 +289,6 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
       static_cast<std::int32_t>(std::count_if(variant->inputs.begin(), variant->inputs.end(), is_saved));
   FF_ASSIGN_OR_RETURN(variant->executable, factory(std::move(graph), options));
   return variant;
-}
-
-std::vector<std::int32_t> BackwardPlan::Readers(const std::string& defined) const {
-  std::vector<std::int32_t> readers;
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (use_->ReadsSaved(i) && use_->Runs(graph_.nodes[i], defined)) readers.push_back(static_cast<std::int32_t>(i));
-  }
-  return readers;
-}
-
-namespace {
-
-// What depends on undefined tangents alone leaves the joint graph: computed with zeros, it may meet an infinity.
-// Returns which gradients are wanted and come.
-std::vector<bool> DropUndefined(const BackwardPlan& plan, const BackwardPlan::Key& key, Graph& joint) {
-  std::vector<ValueId> tangents;
-  for (const std::int32_t t : plan.tangents()) tangents.push_back(joint.inputs[At(t)].value);
-  const TangentUse use(joint, tangents);
-  use.DropUndefined(joint, key.defined);
-  std::vector<bool> comes(key.wanted.size());
-  for (std::size_t g = 0; g < comes.size(); ++g) {
-    const ValueId v = joint.outputs[At(plan.gradients()[g])].value;
-    comes[g] = key.wanted[g] == '1' && v != kNoValue && !use.IsLeftOut(v, key.defined);
-  }
-  return comes;
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::CompileDifferentiable(
-    const Key& key) const {
-  Graph joint = joint_;
-  std::vector<CutPoint> places;
-  for (const OutputGradient& o : CutBy(key)) {
-    places.push_back({At(gradients_[o.gradient]), joint.inputs[At(tangents_[o.tangent])].value});
-  }
-  FF_RETURN_IF_ERROR(CutAt(joint, places));
-  const std::vector<bool> comes = DropUndefined(*this, key, joint);
-  MakeDifferentiable(joint);
-  auto result = std::make_unique<Differentiable>();
-  std::vector<ValueId> roots;
-  for (std::size_t g = 0; g < comes.size(); ++g) {
-    if (!comes[g]) continue;
-    roots.push_back(joint.outputs[At(gradients_[g])].value);
-    result->gradients.push_back(static_cast<std::int32_t>(g));
-  }
-  std::vector<bool> constant = ConstantValues();
-  std::vector<bool> taken(joint.values.size(), false);
-  for (const SavedValue& s : saved_) taken[At(s.value)] = !s.is_input && constant[At(s.value)];
-  Closure closure = CloseOver(joint, roots, taken);
-  ir::SubgraphBuilder builder(joint, joint.name + ".differentiable");
-  for (std::size_t i = 0; i < joint.inputs.size(); ++i) {
-    const ir::Input& in = joint.inputs[i];
-    if (!closure.used[At(in.value)]) continue;
-    if (in.mutated) {
-      return absl::UnimplementedError(absl::StrCat("create_graph=True needs the value that an input",
-                                                   in.name.empty() ? "" : " (" + in.name + ")",
-                                                   " had before it was written"));
-    }
-    result->inputs.push_back(static_cast<std::int32_t>(i));
-    builder.AddInput(in.value, ir::Input());
-  }
-  for (std::size_t s = 0; s < saved_.size(); ++s) {
-    if (!taken[At(saved_[s].value)] || !closure.used[At(saved_[s].value)]) continue;
-    result->saved.push_back(static_cast<std::int32_t>(s));
-    builder.AddInput(saved_[s].value, ir::Input());
-  }
-  for (std::size_t i = 0; i < joint.nodes.size(); ++i) {
-    if (!closure.nodes[i]) continue;
-    const bool random = joint.nodes[i].op->is_random();
-    if (joint.nodes[i].phase == ir::Phase::kForward && (random || ir::SpeaksToOthers(joint.nodes[i]))) {
-      return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again",
-                                                   random ? ", with other random numbers" : ""));
-    }
-    Node n = joint.nodes[i];
-    n.phase = ir::Phase::kForward;
-    // A taken value is an input already; its node may run for another of its results.
-    for (ValueId& v : n.outputs) v = v != kNoValue && taken[At(v)] ? kNoValue : v;
-    builder.AddNode(n);
-  }
-  for (std::int32_t g : result->gradients) {
-    ir::Output o = graph_.outputs[At(g)];
-    o.value = joint.outputs[At(gradients_[At(g)])].value;
-    builder.AddOutput(o);
-  }
-  Graph graph = builder.Take();
-  FF_RETURN_IF_ERROR(ir::Verify(graph));
-  FF_ASSIGN_OR_RETURN(result->executable, AtenSequence::CreateRewritten(std::move(graph)));
-  return result;
 }
 
 }  // namespace framefuse

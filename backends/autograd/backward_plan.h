@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "backends/autograd/partition.h"
 #include "backends/autograd/tangent_use.h"
 #include "backends/runtime/executable.h"
@@ -25,14 +26,19 @@ class BackwardPlan {
     std::vector<std::int32_t> inputs;     // used inputs of Partitioned::backward, in order
     std::vector<std::int32_t> gradients;  // gradient of each output
     std::vector<ir::NodeIndex> made_by;   // for each output its node of graph(), kNoNode: none
-    std::vector<std::int32_t> readers;    // its nodes of graph() that compute with tangents and read saved values
+    // Nodes of graph() that compute with tangents and read saved values, of all of eager's nodes that the pass runs.
+    std::vector<std::int32_t> readers;
+    std::vector<std::size_t> looked_at;  // saved values that those read, and nothing here
   };
-  // All of it through autograd, from the graph's own inputs: for create_graph.
+  // All of it through autograd, from the graph's own inputs: for create_graph. A second derivative comes to the nodes
+  // of `results` where the forward is computed from them as they were handed out.
   struct Differentiable {
     std::unique_ptr<Executable> executable;
-    std::vector<std::int32_t> inputs;     // used inputs: of the joint graph, tangents included
-    std::vector<std::int32_t> saved;      // used saved values, after the inputs
-    std::vector<std::int32_t> gradients;  // gradient of each output
+    std::vector<std::int32_t> inputs;            // used inputs: of the joint graph, tangents included
+    std::vector<std::int32_t> saved;             // used saved values, after the inputs
+    std::vector<std::size_t> results;            // tangents of used results, after these
+    std::unique_ptr<Differentiable> of_results;  // computes their values; null: there are none
+    std::vector<std::int32_t> gradients;         // gradient of each output
   };
 
   // The gradient that reaches an output with which others were computed. A pass may be cut at such an output: what was
@@ -51,13 +57,13 @@ class BackwardPlan {
     std::string wanted;
     std::string defined;
     std::string cut;
+    std::string Name() const { return absl::StrCat(wanted, "|", defined, "|", cut); }
   };
   Key AllInputs() const;
   absl::StatusOr<const Variant*> FindVariant(const Key& key) const;
-  absl::StatusOr<const Differentiable*> FindDifferentiable(const Key& key) const;
-  // Nodes of graph() that compute with these tangents and read saved values.
-  std::vector<std::int32_t> Readers(const std::string& defined) const;
-  // Those of the variant, which is not compiled for that.
+  // `through`: one character for each tangent, '1' if a second derivative is to come to its result's node.
+  absl::StatusOr<const Differentiable*> FindDifferentiable(const Key& key, const std::string& through) const;
+  // Readers of the variant, which is not compiled for that.
   absl::StatusOr<std::vector<std::int32_t>> ReadersFor(const Key& key) const;
 
   const ir::Graph& joint() const { return joint_; }
@@ -98,6 +104,12 @@ class BackwardPlan {
   BackwardPlan() = default;
   absl::Status FindOutputGradients();
   std::vector<OutputGradient> CutBy(const Key& key) const;
+  // Where a graph is cut at an output.
+  struct CutPoint {
+    std::size_t output = 0;              // of the graph: the gradient that reaches the place
+    ir::ValueId tangent = ir::kNoValue;  // what nodes after it read instead
+  };
+  static absl::Status CutAt(ir::Graph& g, const std::vector<CutPoint>& places);
   void FindDependences();
   void FindInputClasses();
   void FindRecomputeInputs();
@@ -110,10 +122,19 @@ class BackwardPlan {
     std::vector<std::int32_t> readers;
   };
   absl::StatusOr<Reduced> Reduce(const Key& key) const;
+  static std::vector<std::int32_t> ReadersAmong(const std::vector<ir::Node>& nodes, const std::vector<bool>& needed,
+                                                const TangentUse& use, const std::string& defined);
   // Values that do not change with a differentiable input: create_graph may take them as saved.
   std::vector<bool> ConstantValues() const;
   absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key, const ExecutableFactory& factory) const;
-  absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const Key& key) const;
+  absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const Key& key,
+                                                                        const std::string& through) const;
+  // What computes `outputs` from inputs, saved values that are `taken`, and `results`, which are taken, too.
+  absl::StatusOr<std::unique_ptr<Differentiable>> Differentiate(const ir::Graph& joint,
+                                                                const std::vector<ir::Output>& outputs,
+                                                                const std::vector<bool>& taken,
+                                                                const std::vector<std::size_t>& results) const;
+  ir::ValueId ResultOf(std::size_t tangent, const ir::Graph& joint) const;
 
   ir::Graph joint_;
   ir::Graph graph_;

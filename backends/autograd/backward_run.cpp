@@ -14,6 +14,7 @@
 #include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/end_of_backward.h"
 #include "backends/autograd/leaf_order.h"
+#include "backends/autograd/output_gate.h"
 #include "backends/autograd/own_memory.h"
 #include "backends/autograd/pass_under_way.h"
 #include "backends/runtime/torch_error.h"
@@ -242,20 +243,24 @@ std::vector<std::size_t> BackwardRun::EarlyOutputs(const BackwardPlan::Variant& 
 BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& variant,
                                              const GradientTargets& targets) const {
   Unpacked unpacked;
-  for (std::int32_t i : variant.inputs) {
-    if (At(i) >= saved_.size()) continue;
+  const auto look_at = [&](std::size_t s) -> at::Tensor {
     try {
-      unpacked.saved.push_back(saved_[At(i)].unpack(targets.node.getptr()));
+      return saved_[s].unpack(targets.node.getptr());
     } catch (const c10::Error&) {  // a hook's error in Python goes on at once
       ir::NodeIndex node = 0;
-      for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
+      for (std::int32_t n : plan_->use().ReadersOf(s)) {
         if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
         node = plan_->FirstOfTurn(n);
         break;
       }
       if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};
+      return {};
     }
+  };
+  for (std::int32_t i : variant.inputs) {
+    if (At(i) < saved_.size()) unpacked.saved.push_back(look_at(At(i)));
   }
+  for (std::size_t s : variant.looked_at) look_at(s);
   return unpacked;
 }
 
@@ -307,13 +312,36 @@ autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& varian
   return result;
 }
 
-autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list tangents, const BackwardPlan::Key& key,
-                                                       const GradientTargets& targets, Used* used) const {
-  const auto unpack = [&targets](const autograd::SavedVariable& s) { return s.unpack(targets.node.getptr()); };
-  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key));
-  used->readers = plan_->Readers(key.defined);
+BackwardRun::ObservedResults BackwardRun::FindObservedResults(autograd::Node& node) {
+  ObservedResults found{std::string(plan_->tangents().size(), '0'), {}};
+  found.edges.resize(found.tangents.size());
+  const auto add = [&found](std::size_t tangent, autograd::Node& n) {
+    found.tangents[tangent] = '1';
+    found.edges[tangent] = autograd::Edge(n.getptr(), /*input_nr=*/0);
+  };
+  if (!HasGates()) {
+    if (OutputGate::IsSeen(node)) add(0, node);
+    return found;
+  }
+  autograd::GraphTask* const task = PassUnderWay();
+  if (task == nullptr) return found;
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard task_lock(task->mutex_);
+  for (OutputGate* gate : gates_) {
+    // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
+    const auto& roots = task->graph_roots_;
+    const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();
+    if (gate == nullptr || (!is_root && !task->nodes_in_graph_.contains(gate))) continue;
+    if (!plan_->IsOfView(gate->tangent()) && gate->IsObserved()) add(gate->tangent(), *gate);
+  }
+  return found;
+}
+
+std::vector<at::Tensor> BackwardRun::InputsOf(const BackwardPlan::Differentiable& plan,
+                                              autograd::variable_list& tangents, autograd::Node& node) const {
+  const auto unpack = [&node](const autograd::SavedVariable& s) { return s.unpack(node.getptr()); };
   std::vector<at::Tensor> inputs;
-  for (std::int32_t i : plan->inputs) {
+  for (std::int32_t i : plan.inputs) {
     auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);
     if (tangent != plan_->tangents().end()) {
       auto t = static_cast<std::size_t>(tangent - plan_->tangents().begin());
@@ -330,9 +358,29 @@ autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list t
       if (plan_->saved()[s].is_input && plan_->saved()[s].index == i) inputs.push_back(unpack(saved_[s]));
     }
   }
-  for (std::int32_t s : plan->saved) inputs.push_back(unpack(saved_[At(s)]));
-  std::vector<at::Tensor> outputs(plan->gradients.size());
+  for (std::int32_t s : plan.saved) inputs.push_back(unpack(saved_[At(s)]));
+  return inputs;
+}
+
+autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                                       const GradientTargets& targets, Used* used) {
+  // As in eager: what was computed with a result leads to its node, where hooks see a second derivative.
+  const ObservedResults observed = FindObservedResults(targets.node);
+  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key, observed.tangents));
+  used->readers = ValueOrThrow(plan_->ReadersFor(key));
+  std::vector<at::Tensor> inputs = InputsOf(*plan, tangents, targets.node);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  if (plan->of_results != nullptr) {
+    const at::AutoGradMode no_history(false);
+    std::vector<at::Tensor> results(plan->results.size());
+    const std::vector<at::Tensor> given = InputsOf(*plan->of_results, tangents, targets.node);
+    ThrowIfError(plan->of_results->executable->Run(given, symbols_, absl::MakeSpan(results)));
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      inputs.push_back(results[r].detach());
+      autograd::impl::set_gradient_edge(inputs.back(), observed.edges[plan->results[r]]);
+    }
+  }
+  std::vector<at::Tensor> outputs(plan->gradients.size());
   ThrowIfError(plan->executable->Run(inputs, symbols_, absl::MakeSpan(outputs)));
   autograd::variable_list result(plan_->gradients().size());
   for (std::size_t i = 0; i < outputs.size(); ++i) result[At(plan->gradients[i])] = std::move(outputs[i]);

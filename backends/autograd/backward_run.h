@@ -90,8 +90,9 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   bool EndsPass(CompiledBackward& node);
   // All nodes compute at once when all gates have run. But if somebody sees that the pass comes to the next gate after
   // the one at `place`, which runs, then what eager does in between is done now: leaves get their gradients, and saved
-  // values that are used up or written raise eager's error.
-  void ActBeforeNextSeen(OutputGate& gate, std::size_t place);
+  // values that are used up or written raise eager's error. `fails`: what the gate brings to others raises, which
+  // somebody sees as well.
+  void ActBeforeNextSeen(OutputGate& gate, std::size_t place, bool fails);
 
  private:
   static constexpr int kNever = -2;
@@ -136,7 +137,15 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                                          absl::Span<const std::size_t> early = {}, std::size_t* last = nullptr) const;
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
                                                    const BackwardPlan::Key& key, const GradientTargets& targets,
-                                                   Used* used) const;
+                                                   Used* used);
+  // Results at whose nodes somebody sees what comes there: one character for each tangent, and the edges to them.
+  struct ObservedResults {
+    std::string tangents;
+    torch::autograd::edge_list edges;
+  };
+  ObservedResults FindObservedResults(torch::autograd::Node& node);
+  std::vector<at::Tensor> InputsOf(const BackwardPlan::Differentiable& plan, torch::autograd::variable_list& tangents,
+                                   torch::autograd::Node& node) const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   // When a pass from the defined tangents comes to the input of each gradient.

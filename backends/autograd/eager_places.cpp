@@ -162,11 +162,11 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
   return found;
 }
 
-void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place) {
+void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place, bool fails) {
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
   const std::vector<OutputGate*> next = GatesAfter(pass, place, /*all=*/false);
-  if (next.empty() || !next.front()->IsObserved() || LeavesTheGraph(*plan_)) return;
+  if (next.empty() || (!fails && !next.front()->IsObserved()) || LeavesTheGraph(*plan_)) return;
   const std::int32_t mine = plan_->TurnOfOutput(gate.tangent());
   std::int64_t until = plan_->TurnOfOutput(next.front()->tangent());
   const std::vector<CompiledBackward*> nodes = NodesOfPass();
@@ -186,7 +186,7 @@ void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place) {
     if (turn < 0 || turn >= until || waits) key.wanted[g] = '0';
   }
   const GradientTargets targets{gate, asked.edges, asked.first_made};
-  const bool seen = failure.error != nullptr || next.front()->HasHooks() || AnyLeafHasHooks(targets);
+  const bool seen = fails || failure.error != nullptr || next.front()->HasHooks() || AnyLeafHasHooks(targets);
   if (seen) {
     Accumulated accumulated = Accumulate(key, readers, pass.tangents, targets, &lock);
     for (std::size_t g = 0; g < accumulated.handed.size(); ++g) {

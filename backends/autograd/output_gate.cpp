@@ -1,6 +1,5 @@
 #include "backends/autograd/output_gate.h"
 
-#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -17,15 +16,6 @@ bool HasHooksOn(autograd::Node& node) {
   return !node.tensor_pre_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty();
 }
 
-// Whether somebody sees what comes to the node in this pass.
-bool IsSeen(autograd::Node& node) {
-  if (HasHooksOn(node) || !node.retains_grad_hooks().empty()) return true;
-  const auto* asked = autograd::get_current_graph_task_exec_info();
-  if (asked == nullptr) return false;
-  const auto it = asked->find(&node);
-  return it != asked->end() && it->second.captures_ != nullptr;
-}
-
 }  // namespace
 
 OutputGate::OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, std::vector<std::size_t> places,
@@ -38,7 +28,14 @@ OutputGate::OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, st
 
 OutputGate::~OutputGate() { run_->RemoveGate(place_); }
 
-bool OutputGate::IsObserved() { return IsSeen(*this); }
+bool OutputGate::IsSeen(autograd::Node& node) {
+  if (HasHooksOn(node) || !node.retains_grad_hooks().empty()) return true;
+  const auto* asked = autograd::get_current_graph_task_exec_info();
+  if (asked == nullptr) return false;
+  const auto it = asked->find(&node);
+  return it != asked->end() && it->second.captures_ != nullptr;
+}
+
 bool OutputGate::HasHooks() { return HasHooksOn(*this); }
 
 void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_list* result) {
@@ -60,7 +57,6 @@ void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_li
   for (std::size_t k = 0; k < places_.size(); ++k) {
     (*result)[nodes() + k] = std::move(found[plan.output_gradients()[places_[k]].gradient]);
   }
-  if (at::GradMode::is_enabled()) used_ = {{}, /*everything=*/false};  // the graph of the gradient keeps it
 }
 
 // Nodes that compute together are not given it by the engine: each would hold it until it runs.
@@ -84,8 +80,15 @@ autograd::variable_list OutputGate::apply(autograd::variable_list&& gradients) {
   used_ = {{}, /*everything=*/false};
   used_in_ = autograd::get_current_graph_task_id();
   HandOver(gradients[0], &result);
-  if (run_->IsJoint() && PassUnderWay() != nullptr) run_->ActBeforeNextSeen(*this, place_);
-  if (!places_.empty() && gradients[0].defined()) BringToPlaces(gradients[0], &result);
+  const bool joint = run_->IsJoint() && PassUnderWay() != nullptr;
+  if (joint) run_->ActBeforeNextSeen(*this, place_, /*fails=*/false);
+  if (places_.empty() || !gradients[0].defined()) return result;
+  try {
+    BringToPlaces(gradients[0], &result);
+  } catch (...) {
+    if (joint) run_->ActBeforeNextSeen(*this, place_, /*fails=*/true);
+    throw;
+  }
   return result;
 }
 

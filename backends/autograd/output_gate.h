@@ -28,8 +28,9 @@ class OutputGate final : public torch::autograd::Node {
 
   std::string name() const override { return "CompiledFunctionBackward"; }
   std::size_t tangent() const { return tangent_; }
-  // Whether somebody sees what comes to the output in this pass, and whether that is code.
-  bool IsObserved();
+  // Whether somebody sees what comes to the output, or to any node, in this pass, and whether that is code.
+  bool IsObserved() { return IsSeen(*this); }
+  static bool IsSeen(torch::autograd::Node& node);
   bool HasHooks();
   void release_variables() override;
 

@@ -58,6 +58,11 @@ Watcher WatcherOf(PyThreadState* thread) {
   for (const int event : kEventsInFrames) {
     if (monitors.tools[event] != 0) return Watcher::kOfFrames;
   }
+  // A debugger or coverage asks for a code object's lines when it is told of its start.
+  const auto looks_into_frames = [](std::uint8_t tools) {
+    return (tools & (1U << PY_MONITORING_DEBUGGER_ID | 1U << PY_MONITORING_COVERAGE_ID)) != 0;
+  };
+  if (std::any_of(std::begin(monitors.tools), std::end(monitors.tools), looks_into_frames)) return Watcher::kOfFrames;
   const bool any =
       std::any_of(std::begin(monitors.tools), std::end(monitors.tools), [](std::uint8_t tool) { return tool != 0; });
   return any || thread->c_profilefunc != nullptr ? Watcher::kOfCalls : Watcher::kNone;

@@ -88,6 +88,7 @@ def install():
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     _sized_calls.install()
+    _C.register_mark(_control.mark_dynamic)
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:

@@ -59,6 +59,12 @@ bool ShowsWarning(PyCodeObject* code) {
   return PyUnicode_CompareWithASCIIString(code->co_name, "_showwarnmsg") == 0 && IsWarningsCode(code);
 }
 
+bool DescribesWarning(frame_ops::Frame* frame) {
+  PyFunctionObject* function = frame_ops::Function(frame);
+  return IsWarningsCode(frame_ops::Code(frame)) &&
+         PyUnicode_CompareWithASCIIString(function->func_qualname, "WarningMessage.__init__") == 0;
+}
+
 void ForgetWarning(frame_ops::Frame* show, PyObject* globals) {
   PyObject* registry = PyDict_GetItemString(globals, "__warningregistry__");
   PyObject* shown = frame_ops::Slots(show)[0];

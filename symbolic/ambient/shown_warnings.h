@@ -10,6 +10,8 @@
 namespace framefuse {
 
 bool ShowsWarning(PyCodeObject* code);  // of warnings._showwarnmsg
+// Of warnings.WarningMessage.__init__, which C calls before that with what it is to show.
+bool DescribesWarning(frame_ops::Frame* frame);
 // Takes the warning that `show`, a frame of that function, was called with out of a module's registry.
 void ForgetWarning(frame_ops::Frame* show, PyObject* globals);
 

@@ -131,6 +131,7 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   if ((boundary_.depth().native == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     if (const std::optional<PyObject*> done = RunShardingFrame(thread, frame, throw_flag)) return *done;
+    if (boundary_.depth().leaf > 0 && DescribesWarning(frame)) fx_.NoteFrame();  // the graph's call would warn again
     std::optional<FiltersOfProgram> filters;
     if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
     return frame_ops::EvalDefault(thread, frame, throw_flag);
@@ -305,7 +306,9 @@ bool FrameEntry::BelongsToTorchLeaf(frame_ops::Frame* frame) const {
   // Torch's code calls the standard library's for itself: what it says of types, keeps in caches or wraps in contexts.
   PyCodeObject* code = frame_ops::Code(frame);
   if (expected_.function == reinterpret_cast<PyObject*>(frame_ops::Function(frame))) return false;  // a class's body
-  return boundary_.depth().leaf > 0 && ((IsSkippedCode(code) && !IsWarningsCode(code)) || IsTypingCode(code));
+  if (boundary_.depth().leaf == 0) return false;
+  // Torch loses the result that it has made where a warning fails: no break may come up from its description.
+  return (IsSkippedCode(code) && !IsWarningsCode(code)) || IsTypingCode(code) || DescribesWarning(frame);
 }
 
 }  // namespace framefuse

@@ -185,6 +185,13 @@ void RegisterDeferred(BorrowedRef callable) {
   AddCallRule(callable, rule);
 }
 
+void RegisterMark(BorrowedRef callable) {
+  CallRule rule;
+  rule.kind = CallRule::Kind::kBreaks;
+  rule.break_kind = GraphBreakKind::kTensorAttribute;
+  AddCallRule(callable, rule);
+}
+
 void RegisterSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_torch_only) {
   AddSubstitute(callable, replacement, of_torch_only);
 }

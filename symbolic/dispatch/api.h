@@ -75,6 +75,8 @@ enum class SpecialFunction : std::uint8_t {
 };
 // A call of the function is left to the entry, which makes it if the objects given to it outlive the frame.
 void RegisterDeferred(BorrowedRef callable);
+// A call of the function sets an attribute of a tensor that is read where a call's arguments come in: it breaks.
+void RegisterMark(BorrowedRef callable);
 // Known by identity from then on; `callable` is kept alive.
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning);
 // In captured code a call of `callable` is a call of `replacement` (torch.cond → framefuse.cond, …).

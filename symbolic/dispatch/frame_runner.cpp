@@ -76,6 +76,10 @@ PyCodeObject* CodeOf(BorrowedRef callable) {
 SkipNextFrame::SkipNextFrame(BorrowedRef callable) : outer_(std::exchange(skipped_code, CodeOf(callable))) {}
 SkipNextFrame::~SkipNextFrame() { skipped_code = outer_; }
 
+Hit FrameRunner::TryWithoutFrame(const FrameView& view) const {
+  return IsWatched(PyThreadState_Get()) ? Hit() : RunHit(*owner_, maker_.id(), view);
+}
+
 PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   // What an import runs, the bodies of modules and what they call, is no part of the program (soundness rule 5).

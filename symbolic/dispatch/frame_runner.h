@@ -44,7 +44,7 @@ class FrameRunner final : public FrameHandler {
   void set_observer(RunObserver* observer) { maker_.set_observer(observer); }
 
   // For a call bound to slots: an entry that returns without a resume point, run at once.
-  Hit TryWithoutFrame(const FrameView& view) const { return RunHit(*owner_, maker_.id(), view); }
+  Hit TryWithoutFrame(const FrameView& view) const;
 
  private:
   enum class Step : std::uint8_t { kGoOn, kFinished };

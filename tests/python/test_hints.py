@@ -402,3 +402,31 @@ def test_other_devices():
 
     changes, text = outcome(wrong, ((X,),))
     assert changes > 0 and "tensors on the CPU and on CUDA are captured: move the others out" in text
+
+
+def marked(x):
+    framefuse.mark_dynamic(x, 0)
+    return x + 1
+
+
+def test_a_mark_inside():
+    def as_torch_spells_it(x):
+        y = x.sin()
+        torch._dynamo.mark_dynamic(y, 0, min=2, max=9)
+        return y * 2
+
+    def right(x):
+        return x.sin() * 2
+
+    says = ["a Python attribute set on a tensor: framefuse._control.mark_dynamic", "mark the tensor before"]
+    check(as_torch_spells_it, [*says, "torch._dynamo.mark_dynamic(y, 0", "test_hints.py", "in as_torch_spells_it"], right)
+    framefuse.reset()
+    before = framefuse.statistics()["graph_breaks"]
+    x = torch.ones(3)
+    assert torch.equal(framefuse.compile(marked)(x), x + 1) and x._dynamo_dynamic_indices == {0}
+    assert framefuse.statistics()["graph_breaks"] == before + 1
+    (told,) = framefuse.explain(marked)(torch.ones(3)).break_reasons
+    assert "mark_dynamic" in str(told) and "test_hints.py" in str(told)
+    with pytest.raises(framefuse.Unsupported, match="mark_dynamic") as refused:
+        framefuse.compile(marked, fullgraph=True)(torch.ones(3))
+    assert all(part in str(refused.value) for part in ("in marked", "framefuse.mark_dynamic(x, 0)", "mark the tensor before"))

@@ -220,3 +220,19 @@ def test_errors_are_eagers():
             framefuse.compile(program, backend="aten")(x, y)
         assert str(raised.value) == str(expected.value)
         assert torch._C._functorch.maybe_current_level() is None
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad, torch.func.jacrev, torch.func.vjp])
+def test_a_lambda_of_each_call_is_captured_once(transform):
+    def f(x):
+        scale = 2.0
+        made = transform(lambda t: (t * scale).sin().sum(), *([x] if transform is torch.func.vjp else []))
+        return made[0] if transform is torch.func.vjp else made(x)
+
+    compiled = framefuse.compile(f, backend="aten")
+    before = framefuse.statistics()
+    for k in range(30):
+        x = torch.full((3,), float(k))
+        torch.testing.assert_close(compiled(x), f(x))
+    after = framefuse.statistics()
+    assert after["captures"] - before["captures"] <= 2 and after["eager_fallbacks"] == before["eager_fallbacks"]

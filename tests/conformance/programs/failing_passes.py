@@ -3,7 +3,7 @@
 import torch
 
 from conformance.program import Case, program
-from conformance.sample import leaf
+from conformance.sample import leaf, matrix
 
 
 # Torch's engine keeps what was ready when a pass failed, until the thread's next one: of a graph there is less.
@@ -184,3 +184,76 @@ def pass_with_a_history_of_its_own_uses_up_what_it_ran():
         return rest, _after(lambda: first.sum().backward(), (x,), calls)
 
     return Case(f, leaf(), forward_only=True)
+
+
+@program(whole=False)
+def node_that_ran_for_one_input_is_used_up_for_the_other():
+    calls = _Calls(None)
+
+    def f(x, w):
+        y = x * w
+        torch._dynamo.graph_break()
+        first = _after(lambda: torch.autograd.grad(y.sum(), x), (x, w), calls)
+        return first, _after(lambda: torch.autograd.grad(y.sum(), w), (x, w), calls)
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@_keeps_more_in_eager
+def leaf_gets_nothing_where_a_node_ran_for_another_input():
+    calls = _Calls(None)
+
+    def f(x, w):
+        first = x.exp()
+        second = torch.nn.functional.linear(w.softmax(-1), w, x)
+        torch._dynamo.graph_break()
+        for inputs in ((x,), (w, x)):
+            end = _after(lambda inputs=inputs: torch.autograd.grad(second.sum(), inputs), (x, w), calls)
+        return end, _after(lambda: (first.sum() + second.sum()).backward(), (x, w), calls)
+
+    return Case(f, leaf(), matrix(3, 3).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
+def written_value_that_only_another_input_needs():
+    calls = _Calls(None)
+
+    def f(x, w):
+        y = x * w
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            x.mul_(2)
+        return _after(lambda: torch.autograd.grad(y.sum(), x), (x, w), calls)
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def pass_with_a_history_for_one_input_uses_up_no_other():
+    calls = _Calls(None)
+
+    def f(x, w):
+        y = x.exp() - w.sin()
+        torch._dynamo.graph_break()
+        torch.autograd.grad(y.sum(), x, create_graph=True, retain_graph=False)
+        first = _after(lambda: torch.autograd.grad(y.sum(), w), (x, w), calls)
+        return first, _after(lambda: torch.autograd.grad(y.sum(), x), (x, w), calls)
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@_keeps_more_in_eager
+def leaf_before_a_used_up_part_that_leads_to_a_hook():
+    calls = _Calls(None)
+
+    def f(v, w, x):
+        first = w - x.tanh()
+        second = (first * 0.25).exp()
+        third = (second + v).tanh()
+        torch._dynamo.graph_break()
+        first.register_hook(calls.hook("first"))
+        v.register_hook(calls.hook("leaf"))
+        second.sum().backward()
+        return _after(lambda: (second.sum() + third.sum()).backward(), (v, w, x), calls)
+
+    return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), forward_only=True)

@@ -147,6 +147,25 @@ def tracing_is_on():
     return Case(f, vector(), False, observe=lines, then=[lambda: Args(vector(), True)])
 
 
+@program(rule=17, whole=False, not_ways=("breaks", "breaks-inlined", "fx-breaks"))
+def tracing_that_starts_between_calls():
+    """The third call is one that an entry would answer; its lines are seen all the same."""
+    lines = []
+
+    def tracer(frame, event, arg):
+        if frame.f_code.co_name == "traced_from_outside":
+            lines.append((event, frame.f_lineno - frame.f_code.co_firstlineno))
+            return tracer
+        return None
+
+    def traced_from_outside(x):
+        y = x + 1
+        return y * 2
+
+    steps = [lambda: None, lambda: sys.settrace(tracer), lambda: sys.settrace(None)]
+    return Case(traced_from_outside, vector(), observe=lines, then=steps)
+
+
 @program(rule=18, whole=False)
 def backward_with_print():
     class Loud(torch.autograd.Function):

@@ -57,6 +57,16 @@ def whether_an_input_is_a_view():
     return changing(lambda t: (t + 1, t._is_view()), vector, part_of_a_matrix)
 
 
+@program
+def whether_a_result_is_a_view():
+    def f(t):
+        whole = t * 2
+        part, copy, alias = whole[1:], whole[1:].clone(), t.detach()
+        return part + 1, part._is_view(), whole._is_view(), copy._is_view(), alias._is_view(), part._base is whole
+
+    return changing(f, vector, part_of_a_matrix)
+
+
 @program(whole=False)
 def storage_offset_of_an_input():
     return changing(lambda t: (t + 1, t.storage_offset(), t[1:].storage_offset()), vector, part_of_a_matrix)
