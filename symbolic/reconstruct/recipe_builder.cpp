@@ -311,8 +311,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   if (const BorrowedRef owner = capture_.objects().OwnerOfDict(object)) {
     absl::StatusOr<RecipeId> instance = Of(owner);
     if (!instance.ok()) return instance.status();
-    static PyObject* const name = PyUnicode_InternFromString("__dict__");
-    return known_[o] = Add(RecipeOp::kGetAttr, {*instance}, name);
+    return known_[o] = Add(RecipeOp::kInstanceDict, {*instance});
   }
   const Ref pairs = NativePairs(object);
   if (!pairs) return NoRecipe(object);

@@ -98,9 +98,13 @@ PyTypeObject* TorchFunctionsType() {
 bool IsPythonClass(PyTypeObject* type) {
   // Classes made by type() have CPython's own deallocator, which C modules cannot name.
   static const destructor class_deallocator = NamedType("collections.abc", "Sized")->tp_dealloc;
-  // A class statement in 3.11, the same class without state in C from 3.12 on.
+  return ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == class_deallocator) || IsGeneric(type);
+}
+
+// A class statement in 3.11, the same class without state in C from 3.12 on.
+bool IsGeneric(PyTypeObject* type) {
   static const PyTypeObject* const generic = NamedType("typing", "Generic");
-  return ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == class_deallocator) || type == generic;
+  return type == generic;
 }
 
 PyTypeObject* NativeBase(PyTypeObject* type) {
