@@ -54,13 +54,14 @@ class Recording:
 
 
 class _GraphBuilder:
-    def __init__(self, inputs, symbols, entries, outputs, recording, expanded):
+    def __init__(self, inputs, symbols, entries, outputs, values, recording, expanded):
         self.graph = fx.Graph()
         self.root = torch.nn.Module()
         self.host_tensors = set()  # names of nodes
         self.journalled = True  # all of it: no ATen operators, no values known by their number alone
         self._entries = entries
         self._outputs = outputs
+        self._returned_values = values
         self._recording = recording
         self._expanded = expanded
         self._nodes = {}  # id of a fake → its node; the capture keeps fakes alive while we run
@@ -95,7 +96,8 @@ class _GraphBuilder:
         self._write_aten(self._recording.count)
         self._end_in_start_mode()
         self._count_as_eager()
-        self.graph.output(tuple(self._node_of(fake) for fake in self._outputs))
+        values = [self._node_of_value(value) for value in self._returned_values]
+        self.graph.output((*(self._node_of(fake) for fake in self._outputs), *values))
         for node in [*reversed(self._parts), *self._constants.values()]:
             if not node.users:
                 self.graph.erase_node(node)
@@ -252,6 +254,7 @@ class _GraphBuilder:
             rows = [row for row in map(self._recording.node, range(self._recording.count)) if row is not None and row[0] != _NUMBER]
             arguments = [*(list(row[1]) for row in rows), *(list(row[2].values()) for row in rows)]
             self._used = _fx_versions.values_in(arguments) | {self._recording.value_of(fake) for fake in self._outputs}
+            self._used.update(self._returned_values)
         return self._used
 
     def _with_values(self, arg):
@@ -313,12 +316,12 @@ def _identifier(text):
     return f"{name}_" if keyword.iskeyword(name) or name[0].isdigit() else name
 
 
-def build_graph_module(inputs, symbols, entries, outputs, recording):
+def build_graph_module(inputs, symbols, entries, outputs, values, recording):
     """The module, the indices of the inputs that it has, whether all of it was journalled, the names of its host tensors' nodes, the symbols
     that it has, and the trees of its nodes that are numbers."""
     expanded = set()
     while True:
-        builder = _GraphBuilder(inputs, symbols, entries, outputs, recording, expanded)
+        builder = _GraphBuilder(inputs, symbols, entries, outputs, values, recording, expanded)
         try:
             used, symbols_used = builder.build()
         except _Expand as more:
@@ -336,7 +339,7 @@ class FxBackend:
         self._backend = backend
         self._keywords = keywords
 
-    def build(self, inputs, symbols, entries, outputs, recording):
+    def build(self, inputs, symbols, entries, outputs, values, recording):
         """`build_graph_module`'s tuple, or (None, a node of the recording, why): from there on there is no form in FX.
 
         Args:
@@ -347,12 +350,13 @@ class FxBackend:
                 that makes a tensor of numbers) or "becomes" (a call that is written as its operators; from there on the fakes in args are the
                 values with the numbers in result). None where the operators are all there is: a backward pass ran.
             outputs: fakes.
+            values: numbers of more values that the graph returns, behind these.
             recording: (value_of, node, constant, origin, number, count): the number of a fake's value; the row of a node, see `_write_aten`; a
                 constant's tensor and whether it is a number of the program's; the program's frames at a node; the tree of a symbolic number; how many nodes
                 there are.
         """
         try:
-            return build_graph_module(inputs, symbols, entries, outputs, Recording(*recording))
+            return build_graph_module(inputs, symbols, entries, outputs, values, Recording(*recording))
         except _Refused as refused:
             return None, refused.node, str(refused)
 

@@ -373,6 +373,11 @@ class Driver {
       return false;
     }
     fx_graph_ = *std::move(graph);
+    if (fx_graph_.needs_no_unbacked) {
+      fx_graph_ = FxGraph();
+      TakeNoUnbacked();
+      return false;
+    }
     if (fx_graph_.refused_node >= 0) {
       FF_LOG(kGraphBreaks) << "an FX graph is made anew without its end: " << fx_graph_.why_refused;
       if (fx_graph_.told != nullptr) plan_.SayWhyItEnds(fx_graph_.told);

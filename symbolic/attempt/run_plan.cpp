@@ -26,7 +26,7 @@ CaptureOptions RunPlan::Options() const {
   options.looks_at_end = looks_at_end_;
   if (!static_sizes_) options.sizes = settings_.sizes.get();
   const bool dynamic = settings_.sizes->mode() != DynamicMode::kNever;
-  if (!options.fx && !no_unbacked_ && dynamic) options.unbacked = settings_.unbacked.get();
+  if (!no_unbacked_ && dynamic) options.unbacked = settings_.unbacked.get();
   if (!stop_) options.break_at = config().break_at;
   // A forced break is wanted before every instruction there is.
   options.all_frames = all_frames_ || config().break_at >= 0;

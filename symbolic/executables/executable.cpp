@@ -300,11 +300,24 @@ class FxExecutable final : public TensorWork {
       return false;
     }
     written.CountAsEager();
+    if (const absl::Status status = TakeNumbers(symbols, outputs); !status.ok()) {
+      SetPythonError(status);
+      return false;
+    }
     SetSpentHistories(inputs, outputs);
     return true;
   }
 
  private:
+  // The tensors that hold them are no results of the program's.
+  absl::Status TakeNumbers(absl::Span<std::int64_t> symbols, std::vector<Ref>* outputs) const {
+    if (facts_.numbers.empty()) return absl::OkStatus();
+    std::vector<at::Tensor> tensors;
+    for (const Ref& output : *outputs) tensors.push_back(THPVariable_Unpack(output.get()));
+    outputs->resize(facts_.user_results);
+    return facts_.numbers.Take(tensors, symbols);
+  }
+
   Ref Call(const FxSizes::Arguments& arguments) const {
     const at::AutoGradMode mode(at::GradMode::is_enabled() && !facts_.without_grad);
     return Ref::Steal(PyObject_Vectorcall(callable_, arguments.all().data(), arguments.all().size(), nullptr));

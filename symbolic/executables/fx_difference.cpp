@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "backends/graph/operators.h"
+#include "symbolic/executables/fx_unbacked.h"
 
 namespace framefuse {
 namespace {
@@ -92,6 +93,7 @@ void ForgetHistories(ir::Graph* graph) {
 // A graph as lines, with nothing in it that depends on who recorded it.
 std::vector<std::string> LinesOf(const ir::Graph& graph, bool without_grad, int* first_node) {
   ir::Graph plain = graph;
+  ReturnUnbackedValues(&plain);
   if (without_grad) ForgetHistories(&plain);
   for (ir::Input& in : plain.inputs) {
     in.name.clear();

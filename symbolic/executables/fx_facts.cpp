@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/graph/input_writes.h"
 #include "backends/graph/subgraph.h"
+#include "symbolic/executables/fx_unbacked.h"
 #include "symbolic/executables/random_state.h"
 
 namespace framefuse {
@@ -55,6 +56,21 @@ void AddSpent(const FxGraph& graph, const Closed& closed, Capture& capture, FxFa
   }
 }
 
+void AddNumbers(const ir::Graph& recorded, FxFacts* facts) {
+  const std::vector<ir::ValueId> values = UnbackedValues(recorded);
+  const std::size_t first = facts->user_results = facts->results.size();
+  for (const ir::ValueId v : values) {
+    const ir::Value& value = recorded.value(v);
+    facts->results.push_back({value.dtype, value.device, value.sizes});
+  }
+  for (const ir::Output& o : recorded.outputs) {
+    if (o.role != ir::OutputRole::kUnbacked) continue;
+    const auto at = std::find(values.begin(), values.end(), o.value) - values.begin();
+    const ir::Symbol& symbol = recorded.exprs.symbols()[static_cast<std::size_t>(o.symbol)];
+    facts->numbers.Add(static_cast<std::int32_t>(first) + static_cast<std::int32_t>(at), o, symbol.type);
+  }
+}
+
 }  // namespace
 
 FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
@@ -64,6 +80,7 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
     const at::Tensor& t = THPVariable_Unpack(closed.fx_outputs[i].get());
     facts.results.push_back({t.scalar_type(), t.device(), recorded.value(recorded.outputs[i].value).sizes});
   }
+  AddNumbers(recorded, &facts);
   facts.sizes = std::make_shared<FxSizes>(graph.symbols, closed.graph.graph);
   facts.random = GeneratorsOf(recorded);
   facts.expected = closed.entry->expects.outputs;

@@ -13,6 +13,7 @@
 
 #include "absl/types/span.h"
 #include "backends/graph/dim.h"
+#include "backends/runtime/unbacked_outputs.h"
 #include "symbolic/entry/expectations.h"
 #include "symbolic/executables/fx_graph.h"
 #include "symbolic/executables/fx_sizes.h"
@@ -34,7 +35,9 @@ struct FxFacts {
     std::vector<std::size_t> behind;  // the callable's inputs that it leads to
     std::string underivable;          // ir::Output's
   };
-  std::vector<Result> results;
+  std::vector<Result> results;  // then the tensors that hold numbers
+  std::size_t user_results = 0;
+  UnbackedOutputs numbers;
   std::shared_ptr<const FxSizes> sizes;
   std::vector<FxWrite> writes;  // kept where something is expected: a run that finds it otherwise takes them back
   DrawnFrom random;

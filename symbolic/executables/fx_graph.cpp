@@ -17,6 +17,7 @@
 #include "frame_eval/hook.h"
 #include "symbolic/executables/fx_difference.h"
 #include "symbolic/executables/fx_numbers.h"
+#include "symbolic/executables/fx_unbacked.h"
 #include "symbolic/executables/fx_values.h"
 #include "symbolic/messages/code_text.h"
 #include "symbolic/tracing/value_reads.h"
@@ -383,9 +384,11 @@ Ref BuildModule(Capture& capture, const Closed& closed, BorrowedRef fx_backend,
                     FunctionOf(&kNumberOf, recording).release(), ForwardNodes(graph)));
   Ref outputs = Ref::Steal(PyList_New(0));
   for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
-  return Ref::Steal(PyObject_CallMethod(fx_backend, "build", "OOOOO", Rows(capture, candidates).get(),
+  Ref values = Ref::Steal(PyList_New(0));
+  for (const ir::ValueId v : UnbackedValues(graph)) PyList_Append(values, Ref::Steal(PyLong_FromLong(v)));
+  return Ref::Steal(PyObject_CallMethod(fx_backend, "build", "OOOOOO", Rows(capture, candidates).get(),
                                         SymbolRows(capture.tracer()).get(), Rows(capture.fx()).get(), outputs.get(),
-                                        asked.get()));
+                                        values.get(), asked.get()));
 }
 
 // (number, whether it is a size, the number at hand) of each symbol in use, then (sizes, strides) of each input in use.
@@ -421,9 +424,7 @@ FxGraph WithStaticSizes(const std::string& why) {
   return refused;
 }
 
-}  // namespace
-
-absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend, bool verify) {
+absl::StatusOr<FxGraph> Build(Capture& capture, const Closed& closed, BorrowedRef fx_backend, bool verify) {
   const HookScope native(HookMode::kOff);
   const StartState start(capture);
   const int pass = capture.fx().backward_pass();
@@ -440,7 +441,7 @@ absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, Borrowed
     refused.why_refused = "a view that was made while grad mode was off lives on, and has no history in eager";
     return refused;
   }
-  const bool symbolic = !capture.tracer().size_symbols().empty();
+  const bool symbolic = capture.symbols().any_backed();
   const std::vector<Candidate> candidates = CandidatesOf(capture, closed);
   // (None, node, why) or (module, the inputs it has, whether all of it was journalled, host tensors' nodes, the symbols
   // it has, its nodes' numbers)
@@ -481,6 +482,18 @@ absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, Borrowed
   refused.refused_node = difference->node;
   refused.why_refused = difference->text;
   return refused;
+}
+
+}  // namespace
+
+absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend, bool verify) {
+  const ir::Graph& graph = *closed.graph.graph;
+  if (UnbackedValues(graph).empty()) return Build(capture, closed, fx_backend, verify);
+  FxGraph refused;
+  refused.needs_no_unbacked = true;
+  if (capture.symbols().any_backed() || ReliesOnUnbacked(graph)) return refused;
+  absl::StatusOr<FxGraph> made = Build(capture, closed, fx_backend, verify);
+  return made.ok() && made->refused_node < 0 && made->symbols.empty() ? std::move(made) : refused;
 }
 
 }  // namespace framefuse

@@ -23,6 +23,7 @@ struct FxGraph {
   std::string why_refused;
   const char* told = nullptr;       // to the user; null: no more than that
   bool needs_static_sizes = false;  // with symbolic ones it has no form
+  bool needs_no_unbacked = false;   // with numbers that it computes (fx_unbacked.h)
 };
 
 // `fx_backend`: see CompileOptions. With `verify` the module is always run on fakes and compared with the recording,

@@ -74,7 +74,9 @@ class Journals {
   ObjectContents contents_{breaks_, reads_, writes_, objects_, symbols_};
   ContextVariables contexts_{breaks_, backward_, reads_, objects_, writes_};
   NativeArguments arguments_{breaks_, reads_, objects_, contents_};
-  ValueReads values_{options_.values, options_.unbacked, backward_, frames_, reads_, objects_, expected_};
+  // A callable of Python's is not left halfway.
+  ValueReads values_{options_.values, options_.unbacked, !options_.fx, backward_,
+                     frames_,         reads_,            objects_,     expected_};
 };
 
 }  // namespace framefuse

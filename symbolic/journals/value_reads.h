@@ -22,11 +22,13 @@ class ReadJournal;
 
 class ValueReads final : public tracing::ValueReader, public tracing::CheckReader {
  public:
-  // `places` null: nothing is relied on. `unbacked` null: nothing becomes a symbol.
-  ValueReads(ValuePlaces* places, const UnbackedPlaces* unbacked, const BackwardPhase& backward, FrameStack& frames,
-             ReadJournal& reads, const ObjectTable& objects, ExpectedTruths& expected)
+  // `places` null: nothing is relied on. `unbacked` null: nothing becomes a symbol. `checks_unbacked`: see
+  // ChecksUnbacked.
+  ValueReads(ValuePlaces* places, const UnbackedPlaces* unbacked, bool checks_unbacked, const BackwardPhase& backward,
+             FrameStack& frames, ReadJournal& reads, const ObjectTable& objects, ExpectedTruths& expected)
       : places_(places),
         unbacked_(unbacked),
+        checks_unbacked_(checks_unbacked),
         backward_(backward),
         frames_(frames),
         reads_(reads),
@@ -36,6 +38,7 @@ class ValueReads final : public tracing::ValueReader, public tracing::CheckReade
   bool MayRelyOn(std::uint64_t digest) override;
   void Relied(std::shared_ptr<const tracing::ValueRead> read) override;
   bool TakesUnbacked() override;
+  bool ChecksUnbacked() override { return checks_unbacked_; }
   void AddedUnbacked(int symbol) override;
   bool ExpectOfTorch(const at::Tensor& fake, bool truth) override;
 
@@ -50,6 +53,7 @@ class ValueReads final : public tracing::ValueReader, public tracing::CheckReade
  private:
   ValuePlaces* places_;
   const UnbackedPlaces* unbacked_;
+  const bool checks_unbacked_;
   const BackwardPhase& backward_;
   FrameStack& frames_;
   ReadJournal& reads_;

@@ -68,6 +68,8 @@ class ValueSource {
                                                         const Observation& observed) = 0;
   // Whether what follows from values here may be a symbol of the graph's own (unbacked_sizes.h).
   virtual bool TakesUnbacked() = 0;
+  // Whether what the recording relies on about such a symbol can be checked when the graph has computed it.
+  virtual bool ChecksUnbacked() = 0;
   // The values that the fakes have in this call, for a hint; nullopt: they cannot be computed.
   virtual std::optional<std::vector<at::Tensor>> AtHand(const std::vector<at::Tensor>& fakes) = 0;
   // A symbol was made, the last one of the table.

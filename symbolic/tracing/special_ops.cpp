@@ -136,10 +136,11 @@ bool NegativeView(Recorder& recorder, const c10::OperatorHandle& handle, Stack* 
   return true;
 }
 
-// Before 2.13 the vectors' strides follow from whether a value is complex.
+// Before 2.13 the vectors' strides follow from whether a value of a real matrix is complex.
 bool Eigenvectors(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   constexpr bool kFollowFromValues = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13;
-  return kFollowFromValues && BreakOnData(recorder, handle, stack);
+  if (!kFollowFromValues || ArgumentOf(handle, stack, 0).toTensor().is_complex()) return false;
+  return BreakOnData(recorder, handle, stack);
 }
 
 // What it calls resizes the result, and takes that back.

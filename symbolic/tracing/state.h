@@ -84,6 +84,7 @@ struct Tracer::State final : ValueSource, CheckReader, TruthSource {
   std::optional<std::vector<at::Tensor>> Rely(const std::vector<ir::ValueId>& wanted, const Observation& observed,
                                               const Truth& truth);
   bool TakesUnbacked() override;
+  bool ChecksUnbacked() override;
   std::optional<std::vector<at::Tensor>> AtHand(const std::vector<at::Tensor>& fakes) override;
   void AddedUnbacked() override;
   bool ExpectOfTorch(const at::Tensor& fake, bool truth) override;

@@ -182,13 +182,18 @@ bool RecordOfNothing(Recorder& recorder, const c10::OperatorHandle& handle, Stac
   return true;
 }
 
+// Symbols of which something is relied on.
+bool TakesAny(const Recorder& recorder) {
+  return recorder.values != nullptr && recorder.values->TakesUnbacked() && recorder.values->ChecksUnbacked();
+}
+
 }  // namespace
 
 bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const Rule* rule = FindRule(ir::InternOp(handle));
   if (rule == nullptr) return false;
   if (RecordOfNothing(recorder, handle, stack)) return true;
-  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
+  if (!TakesAny(recorder)) return false;
   const auto count = static_cast<std::ptrdiff_t>(handle.schema().arguments().size());
   const Stack args(stack->end() - count, stack->end());
   Sizes& sizes = recorder.sizes();
@@ -280,10 +285,13 @@ std::optional<std::int64_t> CountOf(Recorder& recorder, const c10::SymInt& size)
 
 std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at::Tensor& read) {
   static const c10::OperatorHandle clone = ir::RequireOp(ir::OpName::kClone)->handle();
+  static const c10::OperatorHandle detach = ir::RequireOp(ir::OpName::kDetach)->handle();
   const c10::ScalarType type = read.scalar_type();
   const bool is_float = c10::isFloatingType(type) && type <= c10::ScalarType::BFloat16;
   if (!is_float && !c10::isIntegralType(type, /*includeBool=*/false)) return std::nullopt;
   if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return std::nullopt;
+  // An integer is relied on to be small.
+  if (!is_float && !recorder.values->ChecksUnbacked()) return std::nullopt;
   const std::optional<std::int64_t> count = CountOf(recorder, read.sym_numel());
   if (!count || *count < 1 || *count > kMostNumbers) return std::nullopt;
   const std::optional<Values> at_hand = recorder.values->AtHand({read});
@@ -300,8 +308,10 @@ std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at
       if (!is_float && (hint.toLong() < ir::kNumbers.first || hint.toLong() > ir::kNumbers.second)) return std::nullopt;
     }
   }
-  // What the tensor holds now: it may be written later.
-  Stack copy = {read, c10::IValue()};
+  // What the tensor holds now: it may be written later. A graph that torch runs would give it a history.
+  Stack copy = {read};
+  if (read.requires_grad() && !recorder.values->ChecksUnbacked()) recorder.RecordPlain(TraitsOf(detach), &copy);
+  copy.emplace_back();
   recorder.RecordPlain(TraitsOf(clone), &copy);
   const ir::ValueId value = AsFake(copy[0].toTensor())->value();
   Sizes& sizes = recorder.sizes();
@@ -317,7 +327,7 @@ std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at
 
 bool RecordTruth(Recorder& recorder, const at::Tensor& read, bool truth) {
   static const c10::OperatorHandle differs = ir::RequireOp(ir::OpName::kNeScalar)->handle();
-  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
+  if (!TakesAny(recorder)) return false;
   if (read.sym_numel().maybe_as_int() != 1) return false;  // of more elements Python raises
   Stack stack = {read, 0};
   recorder.RecordPlain(TraitsOf(differs), &stack);

@@ -261,6 +261,8 @@ bool Tracer::State::TakesUnbacked() {
          value_reader->TakesUnbacked();
 }
 
+bool Tracer::State::ChecksUnbacked() { return value_reader != nullptr && value_reader->ChecksUnbacked(); }
+
 std::optional<Values> Tracer::State::AtHand(const Values& fakes) {
   const std::optional<std::vector<ir::ValueId>> wanted = ValuesOf(*recorder, fakes);
   if (!wanted) return std::nullopt;

@@ -43,6 +43,8 @@ class ValueReader {
   virtual void Relied(std::shared_ptr<const ValueRead> read) = 0;
   // Whether what follows from values that are read now may be a symbol that the graph defines.
   virtual bool TakesUnbacked() { return false; }
+  // Whether the graph can be left where what the recording relied on about it does not hold.
+  virtual bool ChecksUnbacked() { return false; }
   // It is one: the next of them in the order of the graph's symbols.
   virtual void AddedUnbacked(int /*symbol*/) {}
 };
