@@ -64,7 +64,8 @@ UNWINDING = {
     "symbolic/journals/native_boundary.cpp": 1,  # C code may have dropped the error
     "symbolic/journals/object_contents.cpp": 7,
     "symbolic/journals/object_table.cpp": 3,
-    "symbolic/protocols/attribute_reads.cpp": 6,
+    "symbolic/protocols/attribute_reads.cpp": 5,
+    "symbolic/protocols/attributes_of_super.cpp": 1,
     "symbolic/protocols/attribute_writes.cpp": 2,
     "symbolic/protocols/items.cpp": 6,
     "symbolic/protocols/iteration.cpp": 1,

@@ -42,6 +42,7 @@ class ObjectContents {
   Value ItemOfTensor(Tracked& t, BorrowedRef key);
   Value InCell(Tracked& cell);                            // null without an error: it is empty
   Value OwnAttribute(Tracked& object, BorrowedRef name);  // not its type's
+  Tracked* ThreadDictOf(const Tracked& local);            // IsThreadLocal(); null: broke
 
   // Of a dict, or of the __dict__ of an object. False: broke, or an error is set.
   bool WriteDictItem(Tracked& t, ValueView key, ValueView value_or_null);

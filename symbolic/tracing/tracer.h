@@ -34,7 +34,12 @@ class Numbers;
 class SizeListener;
 class ValueReader;
 
-enum class InputRole : std::uint8_t { kArgument, kParameter, kBuffer };
+enum class InputRole : std::uint8_t {
+  kArgument,
+  kParameter,
+  kBuffer,
+  kDrawn,  // a random number: another one in each call
+};
 
 // Where in the user's program an operator is called. Current is asked once an op and must cost nanoseconds; its
 // ids are the provider's own and are resolved when the graph closes. -1: unknown.
