@@ -54,7 +54,7 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
   std::vector<std::int64_t> symbols;
   if (sizes != nullptr) symbols = sizes->Read(sources.objects);
   DrawsOfCall drawn;
-  if (!draws.empty() && !drawn.Draw(draws, *registers, {sizes.get(), symbols}, may_take_back_draws)) {
+  if (!draws.empty() && !drawn.Draw(draws, *registers, {sizes.get(), symbols})) {
     failure->text = TakeRaised(PyThreadState_Get()).text;
     return Outcome::kRunNatively;
   }
@@ -78,7 +78,8 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     if (!executable->Run(arguments, absl::MakeSpan(symbols), &tensors, &report)) {
       if (CountsKinds()) CountEffects(effects, false);
       const Outcome outcome = AfterFailure(report, failure);
-      if (outcome == Outcome::kRaised || !drawn.Undo()) return Outcome::kRaised;
+      if (outcome == Outcome::kRaised) return outcome;
+      drawn.Undo();
       if (outcome == Outcome::kRunNatively) failure->text = TakeRaised(PyThreadState_Get()).text;
       return outcome;
     }

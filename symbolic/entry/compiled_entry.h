@@ -88,7 +88,6 @@ class CompiledEntry final : public Entry {
   std::vector<SourceId> inputs;
   std::vector<ShardedArgument> sharded;
   std::vector<DrawnNumber> draws;
-  bool may_take_back_draws = true;          // the plan may fail for what it finds, and Python run the frame
   std::shared_ptr<TensorWork> executable;   // null: no tensor work
   std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
   Expectations expects;

@@ -48,21 +48,19 @@ bool DrawsOfCall::DrawOne(const DrawnNumber& number, BorrowedRef generator, cons
   return true;
 }
 
-bool DrawsOfCall::Draw(absl::Span<const DrawnNumber> all, absl::Span<const Ref> registers, const SizeValues& sizes,
-                       bool keeps) {
+bool DrawsOfCall::Draw(absl::Span<const DrawnNumber> all, absl::Span<const Ref> registers, const SizeValues& sizes) {
   const HookScope native(HookMode::kOff);
-  keeps_ = keeps;
   for (const DrawnNumber& number : all) {
     const BorrowedRef generator = registers[static_cast<std::size_t>(number.generator)];
     const auto is_it = [&](const auto& kept) { return kept.first.get() == generator.get(); };
     bool done = true;
-    if (keeps_ && std::none_of(states_.begin(), states_.end(), is_it)) {
+    if (std::none_of(states_.begin(), states_.end(), is_it)) {
       Ref state = StateOfGenerator(generator);
       done = static_cast<bool>(state);
       if (done) states_.emplace_back(Ref::Create(generator), std::move(state));
     }
     if (done && DrawOne(number, generator, sizes)) continue;
-    (void)Undo();  // the only one, of the same arguments as in the capture, fails for want of memory
+    Undo();
     return false;
   }
   return true;
@@ -75,8 +73,7 @@ void DrawsOfCall::PutInto(absl::Span<Ref> held, absl::Span<PyObject*> arguments)
   }
 }
 
-bool DrawsOfCall::Undo() {
-  if (!keeps_) return false;
+void DrawsOfCall::Undo() {
   const HookScope native(HookMode::kOff);
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
@@ -85,7 +82,6 @@ bool DrawsOfCall::Undo() {
   }
   states_.clear();
   PyErr_Restore(type, value, traceback);
-  return true;
 }
 
 }  // namespace framefuse

@@ -34,17 +34,15 @@ Ref CallMethodOf(BorrowedRef generator, BorrowedRef method, absl::Span<const Ref
 
 class DrawsOfCall {
  public:
-  // `keeps`: Undo may be called. False: a Python error is set, and the generators are as before.
-  bool Draw(absl::Span<const DrawnNumber> all, absl::Span<const Ref> registers, const SizeValues& sizes, bool keeps);
+  // False: a Python error is set, and the generators are as before.
+  bool Draw(absl::Span<const DrawnNumber> all, absl::Span<const Ref> registers, const SizeValues& sizes);
   // The numbers of the inputs of the plan stand there for others.
   void PutInto(absl::Span<Ref> held, absl::Span<PyObject*> arguments) const;
-  // False: the states were not kept, since nothing but want of memory lets the plan fail. The error stands.
-  [[nodiscard]] bool Undo();
+  void Undo();
 
  private:
   bool DrawOne(const DrawnNumber& number, BorrowedRef generator, const SizeValues& sizes);
 
-  bool keeps_ = true;
   std::vector<std::pair<Ref, Ref>> states_;  // by generator
   std::vector<std::pair<int, Ref>> tensors_;
 };

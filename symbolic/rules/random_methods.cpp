@@ -46,8 +46,8 @@ using Methods = absl::flat_hash_set<PyObject*>;
 
 void AddMethods(PyTypeObject* type, Methods* methods) {
   static constexpr const char* kNames[] = {
-      "rand",   "randn",    "random",      "random_sample",  "randint",         "uniform",   "normal",
-      "beta",   "gamma",    "exponential", "standard_gamma", "standard_normal", "binomial",  "poisson",
+      "rand",    "randn",    "random",      "random_sample",  "randint",         "uniform",   "normal",
+      "beta",    "gamma",    "exponential", "standard_gamma", "standard_normal", "binomial",  "poisson",
       "laplace", "logistic", "lognormal",   "triangular",     "geometric",       "chisquare", "standard_exponential"};
   for (const char* name : kNames) {
     PyObject* method = PyDict_GetItemString(frame_ops::TypeDict(type), name);
