@@ -31,11 +31,31 @@ Ref LengthOf(BorrowedRef object) {
 
 }  // namespace
 
+bool IsThreadLocal(PyTypeObject* type) {
+  static auto* const local = [] {
+    const Ref module = Ref::Steal(PyImport_ImportModule("_thread"));
+    return reinterpret_cast<PyTypeObject*>(module ? PyObject_GetAttrString(module, "_local") : nullptr);
+  }();
+  if (local == nullptr || type->tp_getattro != local->tp_getattro || type->tp_setattro != local->tp_setattro) {
+    return false;
+  }
+  return type->tp_init == PyBaseObject_Type.tp_init && PyType_IsSubtype(type, local) != 0;
+}
+
+Ref ThreadDict(BorrowedRef object) {
+  static PyObject* const name = PyUnicode_InternFromString("__dict__");
+  if (!IsThreadLocal(object.type())) return Ref();
+  Ref dict = Ref::Steal(PyObject_GetAttr(object, name));
+  if (!dict) PyErr_Clear();
+  return dict;
+}
+
 Ref MakeRead(SourceKind kind, BorrowedRef base) {
   if (kind == SourceKind::kContextValue) return ValueInContext(base);
   if (kind == SourceKind::kContextDefault) return DefaultInContext(base);
   if (kind == SourceKind::kMaxlen) return MaxlenOf(base);
   if (kind == SourceKind::kLength) return LengthOf(base);
+  if (kind == SourceKind::kThreadDict) return ThreadDict(base);
   const GcPause no_collection;  // a tensor that Python has not seen yet gets its object here
   if (kind == SourceKind::kTensorGrad) return ReadGrad(base);
   return kind == SourceKind::kTensorOfArray ? TensorOfArray(base) : Ref();

@@ -10,6 +10,12 @@ namespace framefuse {
 // Null, and no error: absent, or `kind` is another one. Runs no Python.
 Ref MakeRead(SourceKind kind, BorrowedRef base);
 
+// threading.local, or a class of it that looks attributes up in no way of its own, and whose instances begin in a
+// thread without any code's running.
+bool IsThreadLocal(PyTypeObject* type);
+// What an object of such a class holds in the calling thread. Null, and no error: the object is none.
+Ref ThreadDict(BorrowedRef object);
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_GUARDS_MADE_READS_H_

@@ -433,7 +433,7 @@ namespace {
 // The value may have to be made, or to be held while it is looked at.
 bool IsOwnedRead(SourceKind kind) {
   return kind == SourceKind::kTensorGrad || kind == SourceKind::kContextValue || kind == SourceKind::kContextDefault ||
-         kind == SourceKind::kLength || kind == SourceKind::kTensorOfArray;
+         kind == SourceKind::kLength || kind == SourceKind::kTensorOfArray || kind == SourceKind::kThreadDict;
 }
 }  // namespace
 

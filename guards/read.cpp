@@ -262,6 +262,7 @@ PyObject* ReadFrame(const Read& read, const FrameView& frame) {
     case SourceKind::kLength:
     case SourceKind::kViewed:
     case SourceKind::kTensorOfArray:
+    case SourceKind::kThreadDict:
     case SourceKind::kPartialField:
       break;  // has a base, which is absent
   }
@@ -421,6 +422,7 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
     case SourceKind::kMaxlen:
     case SourceKind::kLength:
     case SourceKind::kTensorOfArray:
+    case SourceKind::kThreadDict:
     case SourceKind::kContextValue:
     case SourceKind::kContextDefault:
       return Keep(MakeRead(read.kind, base), owned);

@@ -106,6 +106,7 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
     case SourceKind::kSlotAttr:
       return base + "." + PlainText(PyUnicode_Check(s.key.get()) ? s.key.get() : PyDescr_NAME(s.key.get()));
     case SourceKind::kInstanceDict:
+    case SourceKind::kThreadDict:
       return base + ".__dict__";
     case SourceKind::kType:
     case SourceKind::kTensorOfArray:
@@ -128,9 +129,8 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
     case SourceKind::kContextDefault:
       return CalledText(base, s.kind);
     case SourceKind::kTensorGrad:
-      return base + ".grad";
     case SourceKind::kMaxlen:
-      return base + ".maxlen";
+      return base + (s.kind == SourceKind::kMaxlen ? ".maxlen" : ".grad");
     case SourceKind::kLength:
       return TextOfLength(base);
   }

@@ -23,11 +23,12 @@ _BETWEEN = {
     ("bicubic", 2, True): _nn._upsample_bicubic2d_aa,
     ("trilinear", 3, False): _nn.upsample_trilinear3d,
 }
+_SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
 
 
 def _each(value, count, types):
     """A value for each dimension; None: torch itself says what is wrong with it."""
-    values = list(value) if type(value) in (list, tuple, torch.Size) else [value] * count
+    values = list(value) if type(value) in (list, tuple, torch.Size) else [value for _ in range(count)]
     return values if len(values) == count and all(type(v) in types for v in values) else None
 
 
@@ -52,6 +53,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if output is None:
         output = [int(n * factor) for n, factor in zip(input.shape[2:], factors)]
     scales = [None] * key[1] if factors is None or recompute_scale_factor else [float(factor) for factor in factors]
+    # By name: of one dimension torch would take the number for a list of factors, by which it computes the size itself.
+    named = dict(zip(_SCALES[key[1]], scales))
     if key in _NEAREST:
-        return _NEAREST[key](input, output, *scales)
-    return _BETWEEN[key](input, output, bool(align_corners), *scales)
+        return _NEAREST[key](input, output, **named)
+    return _BETWEEN[key](input, output, bool(align_corners), **named)

@@ -325,6 +325,7 @@ class Driver {
     acts_before_it_looks_ = !entry.expects.outputs.empty() && acts;
     RefutePinned(capture);
     if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) TakeNoUnbacked();
+    if (!capture.draws().all().empty() && !MayDrawBefore(closed.graph, capture.draws().all().size())) TakeNoUnbacked();
     if (acts_before_it_looks_ || refuted_) return;
     entry.expects.raising = settings_.raising;
     entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());

@@ -85,6 +85,7 @@ class Taker {
     if (!entry_.expects.outputs.empty()) Refuse("it raises an error that depends on the values of tensors");
     if (!entry_.expects.warnings.empty()) Refuse("it says a warning");
     if (!entry_.sharded.empty()) Refuse("it takes a DTensor");
+    if (!entry_.draws.empty()) Refuse("it draws random numbers of Python's or numpy's");
     const bool returns_sizes =
         absl::c_any_of(entry_.recipes.steps(), [](const RecipeStep& step) { return step.op == RecipeOp::kSize; });
     if (returns_sizes) Refuse("it returns a number that follows from symbolic sizes");

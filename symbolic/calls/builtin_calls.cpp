@@ -16,6 +16,7 @@
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_table.h"
+#include "symbolic/journals/random_draws.h"
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/journals/tracked.h"
 #include "symbolic/journals/write_journal.h"
@@ -88,6 +89,7 @@ BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatemen
       calls_(calls),
       natives_(natives),
       signatures_(journals, natives),
+      draws_(journals.draws()),
       listings_(journals, calls),
       torch_(journals, calls, natives, autograd) {}
 
@@ -381,6 +383,8 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
       if (frames_.handles_from_outside()) return refuse();
       reads_.GuardNothingHandled();
       return natives_.CallNative(callable.object, args, kwnames);
+    case SpecialCall::kDraw:
+      return draws_.Draw(callable.object, args, kwnames);
     case SpecialCall::kLog:
       return Value{Ref::Create(DeferLog(frames_, reads_, objects_, writes_, args) ? Py_True : Py_False), kNoSource};
     case SpecialCall::kSignature:

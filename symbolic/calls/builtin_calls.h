@@ -24,6 +24,7 @@ class NativeArguments;
 class NativeBoundary;
 class NativeCalls;
 class ObjectTable;
+class RandomDraws;
 class ReadJournal;
 class TextConversion;
 struct Tracked;
@@ -74,6 +75,7 @@ class BuiltinCalls {
   CallEvaluator& calls_;
   NativeCalls& natives_;
   SignatureCalls signatures_;
+  RandomDraws& draws_;
   ListingCalls listings_;
   TorchSpecials torch_;
 };

@@ -30,6 +30,7 @@
 #include "symbolic/rules/call_rules.h"
 #include "symbolic/rules/count_outcomes.h"
 #include "symbolic/rules/disabled_function.h"
+#include "symbolic/rules/random_methods.h"
 #include "symbolic/rules/tensor_types.h"
 
 namespace framefuse {
@@ -111,7 +112,7 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (HasSizedSubstitute(callable.object) && !SeeItems(objects_, arguments_, args)) return Value();
-  const BorrowedRef sized = SizedSubstitute(sizes_, callable.object, args);
+  const BorrowedRef sized = SizedSubstitute(sizes_, objects_, callable.object, args);
   if (sized && !IsFrameOf(act, sized)) return CallWith(act, ValueView(sized, kNoSource), args, kwnames, completion);
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
     const CallTarget* target = TargetOf(callable.object);
@@ -132,6 +133,9 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
       return types_.CallPastMetaclass(act, args[0], args.subspan(1), kwnames);
     }
     return methods_.CallDescriptor(act, callable, args, kwnames);
+  }
+  if (DrawsForNumpy(callable.object)) {
+    return builtins_.CallSpecial(act, SpecialCall::kDraw, callable, args, kwnames);
   }
   return instances_.CallInstance(act, callable, args, kwnames, completion);
 }
@@ -377,8 +381,9 @@ Value CallEvaluator::CallBuiltin(Activation& act, ValueView callable, absl::Span
   }
   if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
     const ValueView method(descriptor, kNoSource);
-    return FindCallRule(descriptor) != nullptr ? CallWith(act, method, all, kwnames, Completion::kPush)
-                                               : methods_.CallDescriptor(act, method, all, kwnames);
+    const bool known = FindCallRule(descriptor) != nullptr || HasSizedSubstitute(descriptor);
+    return known ? CallWith(act, method, all, kwnames, Completion::kPush)
+                 : methods_.CallDescriptor(act, method, all, kwnames);
   }
   return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }

@@ -33,6 +33,7 @@ class Capture {
   ContextVariables& contexts() { return journals().contexts(); }
   Symbols& symbols() { return journals().symbols(); }
   const ValueReads& values() { return journals().values(); }
+  const RandomDraws& draws() { return journals().draws(); }
   tracing::Tracer& tracer() { return journals().tracer(); }
   ExpectedTruths& expected() { return journals().expected(); }
   FxJournal& fx() { return journals().fx(); }

@@ -29,6 +29,18 @@ std::string CompiledEntry::Explain(const FrameView& frame) const {
   return refutation.empty() ? guards->Explain(frame) : refutation;
 }
 
+CompiledEntry::Outcome CompiledEntry::AfterFailure(const TensorWork::Report& report, Failure* failure) const {
+  if (report.otherwise >= 0) {
+    *failure = {expects.outputs[static_cast<std::size_t>(report.otherwise)].place, report.otherwise};
+    return Outcome::kOtherWay;
+  }
+  if (report.deferred >= 0) {
+    *failure = {expects.deferred[static_cast<std::size_t>(report.deferred)].text, -1, report.deferred};
+    return Outcome::kOtherWay;
+  }
+  return report.before_writes ? Outcome::kRunNatively : Outcome::kRaised;
+}
+
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
                                           Failure* failure) const {
   const RunScope scope(use.get());
@@ -41,6 +53,11 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
   recipes.Load(sources, registers);
   std::vector<std::int64_t> symbols;
   if (sizes != nullptr) symbols = sizes->Read(sources.objects);
+  DrawsOfCall drawn;
+  if (!draws.empty() && !drawn.Draw(draws, *registers, {sizes.get(), symbols})) {
+    failure->text = TakeRaised(PyThreadState_Get()).text;
+    return Outcome::kRunNatively;
+  }
   std::vector<Ref> tensors;
   if (executable != nullptr) {
     absl::InlinedVector<Ref, 8> held;
@@ -49,6 +66,7 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
       arguments.push_back(sources.objects[id]);
       held.push_back(Ref::Create(arguments.back()));
     }
+    drawn.PutInto(absl::MakeSpan(held), absl::MakeSpan(arguments));
     for (const ShardedArgument& s : sharded) {
       held[s.input] = Enter(s.entrance, arguments[s.input]);
       arguments[s.input] = held[s.input];
@@ -59,17 +77,11 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     if (ABSL_PREDICT_FALSE(at::hasCallbacks())) region = BeginRegion(id);
     if (!executable->Run(arguments, absl::MakeSpan(symbols), &tensors, &report)) {
       if (CountsKinds()) CountEffects(effects, false);
-      if (report.otherwise >= 0) {
-        *failure = {expects.outputs[static_cast<std::size_t>(report.otherwise)].place, report.otherwise};
-        return Outcome::kOtherWay;
-      }
-      if (report.deferred >= 0) {
-        *failure = {expects.deferred[static_cast<std::size_t>(report.deferred)].text, -1, report.deferred};
-        return Outcome::kOtherWay;
-      }
-      if (!report.before_writes) return Outcome::kRaised;
-      failure->text = TakeRaised(PyThreadState_Get()).text;
-      return Outcome::kRunNatively;
+      const Outcome outcome = AfterFailure(report, failure);
+      if (outcome == Outcome::kRaised) return outcome;
+      drawn.Undo();
+      if (outcome == Outcome::kRunNatively) failure->text = TakeRaised(PyThreadState_Get()).text;
+      return outcome;
     }
   }
   const SizeValues numbers{sizes.get(), symbols};

@@ -16,6 +16,7 @@
 #include "frame_eval/entry.h"
 #include "guards/guard.h"
 #include "symbolic/ambient/torch_state.h"
+#include "symbolic/entry/drawn_numbers.h"
 #include "symbolic/entry/effects.h"
 #include "symbolic/entry/entry_sizes.h"
 #include "symbolic/entry/entry_use.h"
@@ -86,6 +87,7 @@ class CompiledEntry final : public Entry {
   std::unique_ptr<GuardProgram> guards;
   std::vector<SourceId> inputs;
   std::vector<ShardedArgument> sharded;
+  std::vector<DrawnNumber> draws;
   std::shared_ptr<TensorWork> executable;   // null: no tensor work
   std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
   Expectations expects;
@@ -101,6 +103,10 @@ class CompiledEntry final : public Entry {
   std::string trace_calls;                   // the same in JSON, for the trace
   std::string graph_text;                    // if it was asked for (AttemptSettings), or is logged
   std::vector<std::string> written_numbers;  // WrittenNumbers()
+
+ private:
+  // How the entry ends where its plan did not run to its end.
+  Outcome AfterFailure(const TensorWork::Report& report, Failure* failure) const;
 };
 
 }  // namespace framefuse

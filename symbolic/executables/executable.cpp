@@ -418,6 +418,12 @@ namespace {
 bool OnlyChecks(const ir::Node& n) { return ir::Is(n.op, ir::OpName::k_LinalgCheckErrors); }
 }  // namespace
 
+bool MayDrawBefore(const tracing::TracedGraph& graph, std::size_t draws) {
+  if (graph.graph == nullptr || graph.graph->nodes.size() <= draws) return false;
+  return std::all_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
+                     [](const ir::Node& n) { return ir::Has(n.op, ir::OpFact::kAten); });
+}
+
 bool ActsOutside(const tracing::TracedGraph& graph) { return WritesInputs(graph) || ActsBesidesWrites(graph); }
 bool ActsBesidesWrites(const tracing::TracedGraph& graph) {
   // A kernel on a device that is given what the program has a check against (an index, a probability) ends the process.

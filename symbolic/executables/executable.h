@@ -23,6 +23,9 @@ std::shared_ptr<TensorWork> CompileFx(const FxGraph& graph, FxFacts facts, Borro
 
 std::string GraphText(const tracing::TracedGraph& graph);
 bool WritesInputs(const tracing::TracedGraph& graph);
+// Whether it may be run behind draws of random numbers that the program made between its operators: no operator draws
+// from the same generators, as one in Python could, and it does more than read the numbers.
+bool MayDrawBefore(const tracing::TracedGraph& graph, std::size_t draws);
 // Or does anything else that cannot be done in vain: it is seen, or may fail for good on a device.
 bool ActsOutside(const tracing::TracedGraph& graph);
 bool ActsBesidesWrites(const tracing::TracedGraph& graph);

@@ -11,6 +11,10 @@ namespace {
 
 void AddInput(Capture& capture, int input, Closed& closed) {
   CompiledEntry& entry = *closed.entry;
+  const std::vector<RandomDraws::One>& draws = capture.draws().all();
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (draws[i].input == input) entry.draws[i].input = static_cast<int>(entry.inputs.size());
+  }
   for (const ShardedInput& s : capture.objects().sharded_inputs()) {
     if (s.input != input) continue;
     entry.sharded.push_back({entry.inputs.size(), s.entrance});
@@ -30,6 +34,7 @@ void AddInputs(Capture& capture, Closed& closed) {
     if (in.input_index >= 0) {
       const TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
       AddInput(capture, in.input_index, closed);
+      if (capture.draws().IsDrawn(in.input_index)) continue;
       sources.push_back(t.source);
       live.emplace_back(t.real.get());
       if (in.storage_read) capture.reads().guards().AddStorage(t.source, t.real);
@@ -51,7 +56,10 @@ void AddInputs(Capture& capture, Closed& closed) {
                                  GuardKind::kIdentity, Py_None, UserLocation());
   }
   if (closed.graph.leaves_read) {
-    for (const TensorInput& t : tensors) capture.reads().guards().AddLeaf(t.source, t.real);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (capture.draws().IsDrawn(static_cast<int>(i))) continue;
+      capture.reads().guards().AddLeaf(tensors[i].source, tensors[i].real);
+    }
   }
   if (WritesInputs(closed.graph) && sources.size() > 1) capture.reads().guards().AddOverlap(sources, live);
 }

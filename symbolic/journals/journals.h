@@ -17,6 +17,7 @@
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_contents.h"
 #include "symbolic/journals/object_table.h"
+#include "symbolic/journals/random_draws.h"
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/journals/symbols.h"
 #include "symbolic/journals/value_reads.h"
@@ -54,6 +55,7 @@ class Journals {
   Symbols& symbols() { return symbols_; }
   ContextVariables& contexts() { return contexts_; }
   const ValueReads& values() const { return values_; }
+  RandomDraws& draws() { return draws_; }
 
  private:
   MadeClasses made_{reads_, objects_};
@@ -77,6 +79,7 @@ class Journals {
   // A callable of Python's is not left halfway.
   ValueReads values_{options_.values, options_.unbacked, !options_.fx, backward_,
                      frames_,         reads_,            objects_,     expected_};
+  RandomDraws draws_{breaks_, reads_, objects_, tracer_};
 };
 
 }  // namespace framefuse

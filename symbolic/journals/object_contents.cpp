@@ -1,6 +1,7 @@
 // Lazy shadows, and reads of single items and attributes.
 
 #include "symbolic/journals/object_contents.h"
+#include "guards/made_reads.h"
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -413,8 +414,22 @@ std::optional<Value> ObjectContents::InCell(Tracked& cell) {
   return objects_.Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, cell.source, 0, nullptr));
 }
 
+Tracked* ObjectContents::ThreadDictOf(const Tracked& local) {
+  const Ref dict = ThreadDict(local.original);
+  if (!dict) {
+    (void)breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a threading.local without attributes");
+    return nullptr;
+  }
+  const Value held = objects_.Adopt(dict, reads_.sources().Intern(SourceKind::kThreadDict, local.source, 0, nullptr));
+  return held ? objects_.Find(held.object) : nullptr;
+}
+
 std::optional<Value> ObjectContents::OwnAttribute(Tracked& object, BorrowedRef name) {
   Tracked& instance = object.holder_of_attributes();
+  if (IsThreadLocal(instance.original.type())) {
+    Tracked* const dict = ThreadDictOf(instance);
+    return dict != nullptr ? DictItem(*dict, ValueView(name, kNoSource)) : Value();
+  }
   if (const OverlayWrite* w = instance.FindWrite(name)) return Written(*w);
   PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
   if (found == nullptr) {
@@ -427,6 +442,7 @@ std::optional<Value> ObjectContents::OwnAttribute(Tracked& object, BorrowedRef n
     if (frame_ops::HasInstanceAttrs(instance.original)) reads_.AddGuard(instance.source, GuardKind::kLacksAttr, name);
     return std::nullopt;
   }
+  if (instance.drawn) return breaks_.Break(GraphBreakKind::kRandomState, "an attribute of a generator that drew");
   return objects_.Adopt(found, reads_.sources().InstanceAttr(instance.source, name));
 }
 

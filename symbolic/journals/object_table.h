@@ -69,6 +69,10 @@ class ObjectTable {
   const std::vector<TensorInput>& tensor_inputs() const { return tensor_inputs_; }
   const std::vector<ShardedInput>& sharded_inputs() const { return sharded_inputs_; }
   bool AreShardedAsTheyCame() const;
+  // An input for a number that a generator at `source` draws.
+  void AddDrawn(SourceId source, BorrowedRef real, const Ref& fake) {
+    tensor_inputs_.push_back({source, Ref::Create(real), fake});
+  }
   // Whether DTensors can be taken here, with a guard on what decides it. False: broke.
   bool MayTakeSharded();
   // An input was made by operations that require grad.

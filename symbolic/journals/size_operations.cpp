@@ -126,9 +126,13 @@ std::optional<bool> SizeOperations::IsTrue(ValueView v) {
 }
 
 bool SizeOperations::Joins(int nb_op, BorrowedRef left, BorrowedRef right) const {
-  if (nb_op != NB_ADD || tracer_.numbers().none()) return false;
-  const auto is_tuple = [](PyObject* o) { return PyTuple_CheckExact(o) || THPSize_Check(o); };
-  return is_tuple(left.get()) && is_tuple(right.get());
+  if (tracer_.numbers().none()) return false;
+  const auto is_tuple = [](BorrowedRef o) { return PyTuple_CheckExact(o.get()) || THPSize_Check(o.get()); };
+  const auto is_list = [](BorrowedRef o) { return PyList_CheckExact(o.get()) != 0; };
+  if (nb_op == NB_ADD) return (is_tuple(left) && is_tuple(right)) || (is_list(left) && is_list(right));
+  const auto is_count = [&](BorrowedRef o) { return IsInteger(o) && !tracer_.numbers().IsSymbolic(o); };
+  if (nb_op != NB_MULTIPLY) return false;
+  return is_count(right) ? is_tuple(left) || is_list(left) : is_count(left) && (is_tuple(right) || is_list(right));
 }
 
 std::optional<bool> SizeOperations::CompareSequences(int py_op, ValueView left, ValueView right) {

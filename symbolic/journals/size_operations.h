@@ -29,7 +29,7 @@ class SizeOperations {
   std::optional<Value> Negate(UnaryOp op, ValueView v);
   std::optional<bool> Compare(int py_op, ValueView left, ValueView right);
   std::optional<bool> IsTrue(ValueView v);
-  // Of sequences that are not tracked, sizes of tensors among them.
+  // Of sequences that are not tracked, sizes of tensors among them: put together, or repeated.
   bool Joins(int nb_op, BorrowedRef left, BorrowedRef right) const;
   std::optional<bool> CompareSequences(int py_op, ValueView left, ValueView right);
   bool Holds(BorrowedRef object) const { return tracer_.numbers().Holds(object); }

@@ -56,6 +56,7 @@ struct Tracked {
   bool layout_guarded = false;    // sets: the shadow's table stands as that of the original in any later call
   Ref memory_of;                  // of an array: the tensor that was made here and whose memory it has
   bool compared = false;          // C code may have looked whether another object is this one
+  bool drawn = false;             // a generator that drew: what it holds by now is not known
   bool shows_class = false;       // of a tensor: guarded that its attributes hide none of its class
   int appended_from = -1;         // lists: only appends so far; the shadow holds just the appended items
   std::vector<OverlayWrite> writes;  // of a set: what is added (with a value) and discarded, step by step

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
+#include "guards/made_reads.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/journals/break_controller.h"
@@ -33,6 +34,7 @@
 #include "symbolic/rules/descriptors.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/rules/plain_fields.h"
+#include "symbolic/rules/random_methods.h"
 #include "symbolic/rules/tensor_types.h"
 
 namespace framefuse {
@@ -61,6 +63,14 @@ void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
   tracing::Tracer::Suspended suspended;
   const Ref made = Ref::Steal(PyObject_GetAttr(torch_object, name));
   if (!made) PyErr_Clear();  // the program's own look-up says so
+}
+
+// What a rule knows of a method that is no Python function; null: nothing.
+BorrowedRef ListedFunction(BorrowedRef method) {
+  if (!method) return BorrowedRef();
+  if (method.type() != &PyInstanceMethod_Type) return DrawsForNumpy(method) ? method : BorrowedRef();
+  const BorrowedRef function(PyInstanceMethod_GET_FUNCTION(method.get()));  // as pybind11 makes them
+  return FindCallRule(function) != nullptr ? function : BorrowedRef();
 }
 
 }  // namespace
@@ -104,8 +114,10 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
     const Value function = GenericGetAttr(act, owner, N().func, false);
     return function ? LoadAttr(act, function, name) : Value();
   }
+  if (t != nullptr && IsThreadLocal(type)) return ThreadLocalAttr(act, owner, *t, name);
   const bool array = IsArray(owner.object);
-  const bool by_value = array ? IsReadAttribute(Utf8(name)) && arguments_.PrepareNative(owner)
+  const bool sized = array && t != nullptr && t->memory_of && IsSizeAttribute(Utf8(name));  // nothing else is in it
+  const bool by_value = array ? sized || (IsReadAttribute(Utf8(name)) && arguments_.PrepareNative(owner))
                               : t == nullptr || IsRangeOrSlice(owner.object) ||
                                     (IsStructSequenceType(type) && arguments_.PrepareNative(owner));
   if (!heap && !by_value && (array || t->kind == TrackedKind::kOpaque)) {
@@ -113,9 +125,8 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
     if (method && method.type() == &PyMethodDescr_Type && (array || FindCallRule(method) != nullptr)) {
       return BindDescriptor(act, method, reads_.ConstantSource(method), owner, type);
     }
-    if (t != nullptr && method && method.type() == &PyInstanceMethod_Type &&
-        FindCallRule(PyInstanceMethod_GET_FUNCTION(method.get())) != nullptr) {  // as pybind11 makes them
-      return Value{Ref::Steal(PyMethod_New(PyInstanceMethod_GET_FUNCTION(method.get()), owner.object)), kNoSource};
+    if (const BorrowedRef function = t != nullptr ? ListedFunction(method) : BorrowedRef()) {
+      return Value{Ref::Steal(PyMethod_New(function, owner.object)), kNoSource};
     }
     const bool asked = method && (IsReadAsProperty(method.type()) || method.type() == &PyGetSetDescr_Type);
     if (t != nullptr && asked && FindCallRule(method) != nullptr) {
@@ -138,6 +149,12 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
     }
   }
   return GenericGetAttr(act, owner, name, false);
+}
+
+Value AttributeReads::ThreadLocalAttr(Activation& act, ValueView owner, const Tracked& local, BorrowedRef name) {
+  if (PyUnicode_Compare(name, N().dict) != 0) return GenericGetAttr(act, owner, name, false);
+  const Tracked* const dict = contents_.ThreadDictOf(local);
+  return dict != nullptr ? Value{dict->representative, dict->source} : Value();
 }
 
 // Also of a class derived from property that is read as one.
@@ -447,54 +464,6 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
     return special_.Call(act, owner, fallback, N().getattr, args, Completion::kPush);
   }
   return boundary_.Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));
-}
-
-Value AttributeReads::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name) {
-  // One that existed before a break is read by its parts.
-  const auto part = [&](const char* member) {
-    return ReadMember(reads_.LookupInType(&PySuper_Type, member), super_object, &PySuper_Type).object;
-  };
-  const Ref self = part("__self__");
-  const Ref this_class = self ? part("__thisclass__") : Ref();
-  const Ref self_class = this_class ? part("__self_class__") : Ref();
-  if (!self_class) return Value();
-  if (self.get() == Py_None) return breaks_.Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
-  auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
-  PyObject* mro = start->tp_mro;
-  GuardClassOrder(reads_, start);
-  Py_ssize_t i = 0;
-  while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
-  if (PyUnicode_Compare(name, N().klass) != 0) {
-    for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
-      auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-      Ref own = Ref::Create(PyDict_GetItemWithError(frame_ops::TypeDict(base), name));
-      PyObject* found = own;
-      // The class's whole look-up is guarded, which sees a change of any base.
-      reads_.LookupInType(base, name);
-      if (const OverlayWrite* w = writes_.FindOwnClassWrite(base, name)) return Value{w->value, kNoSource};
-      if (found == nullptr) continue;
-      const SourceId source = reads_.TypeAttr(base, name);
-      Tracked* t = objects_.Find(self);
-      const ValueView owner(self, t != nullptr ? t->source : kNoSource);
-      const bool through_class = self.get() == self_class.get();
-      if (through_class && PyFunction_Check(found)) return objects_.Adopt(found, source);
-      return BindDescriptor(act, found, source, owner, start);
-    }
-  }
-  return boundary_.Wrap(Ref::Steal(PyObject_GetAttr(super_object.object, name)));
-}
-
-Value AttributeReads::LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self,
-                                    BorrowedRef name, bool two_argument, bool, Value*) {
-  Value object;
-  if (two_argument || global_super.object.get() == reinterpret_cast<PyObject*>(&PySuper_Type)) {
-    const ValueView args[] = {cls, self};
-    object = calls_.CallWith(act, global_super, args, nullptr, Completion::kCallback);
-  } else {
-    object = calls_.CallWith(act, global_super, {}, nullptr, Completion::kCallback);
-  }
-  if (!object) return Value();
-  return LoadAttr(act, object, name);
 }
 
 }  // namespace framefuse

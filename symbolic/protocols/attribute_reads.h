@@ -20,6 +20,7 @@ class ObjectTable;
 class ReadJournal;
 class SpecialMethods;
 class TensorAttributes;
+struct Tracked;
 class WriteJournal;
 
 class AttributeReads {
@@ -44,6 +45,7 @@ class AttributeReads {
   Value ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;
   Value TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name);
+  Value ThreadLocalAttr(Activation& act, ValueView owner, const Tracked& local, BorrowedRef name);
   Value SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name);
 
   BreakController& breaks_;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "guards/made_reads.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/calls/class_statements.h"
 #include "symbolic/journals/backward_phase.h"
@@ -176,7 +177,14 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
     return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
                          : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;
   }
+  if (IsThreadLocal(type) && value.object) {
+    Tracked* const dict = contents_.ThreadDictOf(*t);
+    return dict != nullptr && contents_.WriteDictItem(*dict, ValueView(name, kNoSource), value);
+  }
   t = &t->holder_of_attributes();
+  if (IsThreadLocal(type)) {
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
+  }
   if (t->kind == TrackedKind::kCell && descriptor && descriptor.type() == &PyGetSetDescr_Type) {  // cell_contents
     return writes_.Write(*t, nullptr, Ref::Create(value.object));
   }

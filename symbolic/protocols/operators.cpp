@@ -84,7 +84,8 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   const bool untracked = t == nullptr && objects_.Find(right.object) == nullptr;
   const bool joins = untracked && sizes_.Joins(nb_op, left.object, right.object);
   for (const ValueView& v : {left, right}) {  // joined symbolic sizes are moved, and not looked at
-    if (!(joins && sizes_.Holds(v.object)) && !arguments_.PrepareNative(v)) return Value();
+    const bool moved = joins && (sizes_.Holds(v.object) || PyList_CheckExact(v.object.get()));
+    if (!moved && !arguments_.PrepareNative(v)) return Value();
   }
   const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());
   if (formats && !arguments_.HaveTextOfTheirOwn(absl::MakeConstSpan(&right, 1))) return Value();

@@ -183,6 +183,23 @@ absl::Status CheckSharded(Capture& capture, const tracing::TracedGraph& traced) 
   return absl::OkStatus();
 }
 
+// All of them, for each leaves its generator in another state.
+void AddDraws(Capture& capture, RecipeBuilder& recipes, std::vector<DrawnNumber>& draws) {
+  tracing::Numbers& numbers = capture.tracer().numbers();
+  for (const RandomDraws::One& one : capture.draws().all()) {
+    DrawnNumber& number = draws.emplace_back();
+    number.generator = recipes.FromSource(capture.objects().Find(one.generator)->source);
+    number.method = one.method;
+    for (const Ref& a : one.args) {
+      const std::optional<ir::Dim> symbolic = numbers.IsSymbolic(a) ? numbers.Find(a) : std::nullopt;
+      const bool changes = symbolic && !symbolic->is_constant();
+      number.arguments.push_back({changes ? Ref() : a, changes ? symbolic->expr : ir::kNoExpr});
+    }
+    number.names = one.kwnames;
+    number.is_float = one.is_float;
+  }
+}
+
 Ref GradientOf(BorrowedRef fake) {
   return Ref::Steal(THPVariable_Wrap(THPVariable_Unpack(fake.get()).unsafeGetTensorImpl()->grad()));
 }
@@ -201,6 +218,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   absl::StatusOr<RecipeId> handled = EndException(capture, recipes);
   if (!handled.ok()) return handled.status();
   entry->end_exception = *handled;
+  AddDraws(capture, recipes, entry->draws);
   for (const ExpectedTruths::Expected& e : capture.expected().all()) {
     entry->expects.outputs.push_back(e.how);
     entry->expects.outputs.back().output = recipes.OutputOf(e.tensor);

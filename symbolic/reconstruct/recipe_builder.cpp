@@ -221,7 +221,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     absl::StatusOr<RecipeId> viewed = Of(private_api::ViewedBy(o));
     return viewed.ok() ? Add(RecipeOp::kCall, {*viewed}, private_api::MakerOfView(type).get()) : viewed;
   }
-  if (PyWeakref_CheckRefExact(o)) return OfWeakref(object);
+  if (PyWeakref_CheckRef(o)) return OfWeakref(object);
   if (PyAnySet_CheckExact(o)) return OfSet(object);
   if (type == &PyFunction_Type) return OfFunction(object);
   if (type == &PyMethod_Type) return OfMethod(object);

@@ -115,7 +115,9 @@ const absl::flat_hash_set<PyTypeObject*>& ReadOnlyTypes() {
         &PyODictItems_Type, &PyMemoryView_Type, &PyGen_Type,       &PyDictProxy_Type, &PyProperty_Type,
         Py_TYPE(Py_None)};
     for (const char* path :
-         {"torch.Size", "torch.device", "torch.dtype", "torch.finfo", "torch.iinfo", "re.Pattern", "re.Match"}) {
+         {"torch.Size", "torch.device", "torch.dtype", "torch.finfo", "torch.iinfo", "re.Pattern", "re.Match",
+          // What these write is the object itself, which was made in the frame: no method of one from outside runs.
+          "datetime.timedelta", "array.array", "_io.StringIO", "_io.BytesIO", "_hashlib.HASH", "_blake2.blake2b"}) {
       Ref type = ResolvePath(path);
       if (type) set->insert(reinterpret_cast<PyTypeObject*>(type.release()));
     }

@@ -138,9 +138,11 @@ void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards) {
   guards.AddValue({{source}, std::make_shared<HeldContents>(*std::move(contents))}, UserLocation{});
 }
 
-bool IsReadAttribute(std::string_view name) {
+bool IsReadAttribute(std::string_view name) { return IsSizeAttribute(name) || name == "T"; }
+
+bool IsSizeAttribute(std::string_view name) {
   return name == "shape" || name == "ndim" || name == "size" || name == "dtype" || name == "itemsize" ||
-         name == "nbytes" || name == "T";
+         name == "nbytes";
 }
 
 bool IsReadMethod(std::string_view name) {

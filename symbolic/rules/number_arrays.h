@@ -28,6 +28,7 @@ void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards);
 
 // Attributes and methods that follow from type, sizes and numbers, and write nothing.
 bool IsReadAttribute(std::string_view name);
+bool IsSizeAttribute(std::string_view name);  // or the type of its numbers
 bool IsReadMethod(std::string_view name);
 
 }  // namespace framefuse

@@ -229,10 +229,16 @@ Ref Numbers::Absolute(BorrowedRef object) {
   return made ? Make(*made) : Ref();
 }
 
+void Numbers::NoteDrawn(BorrowedRef number) {
+  if (const std::optional<Dim> d = Find(number)) drawn_.insert(recorder_->sizes().Table().LastUnbacked(*d));
+}
+
 std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef right) {
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return std::nullopt;
   Sizes& sizes = recorder_->sizes();
+  const auto is_drawn = [&](Dim d) { return drawn_.contains(sizes.Table().LastUnbacked(d)); };
+  if (!drawn_.empty() && (is_drawn(*a) || is_drawn(*b))) return std::nullopt;
   const bool floats = sizes.IsFloat(*a) || sizes.IsFloat(*b);
   if (floats && (!IsExactAsFloat(sizes, *a) || !IsExactAsFloat(sizes, *b))) return std::nullopt;
   switch (py_op) {

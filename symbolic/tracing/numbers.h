@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "backends/graph/dim.h"
 #include "frame_eval/ref.h"
 #include "symbolic/tracing/number_functions.h"
@@ -62,6 +63,9 @@ class Numbers {
   Ref ToTorch(BorrowedRef object) const;
   Ref FromTorch(Ref object);
 
+  // A random number: code that compares it goes another way in each call, so that it is not kept symbolic.
+  void NoteDrawn(BorrowedRef number);
+
   void Clear() { known_.clear(); }
   Sizes& sizes() const;  // of the recording that they belong to
 
@@ -78,6 +82,7 @@ class Numbers {
 
   const std::unique_ptr<Recorder>& recorder_;
   absl::flat_hash_map<PyObject*, Known> known_;
+  absl::flat_hash_set<ir::SymbolIndex> drawn_;
 };
 
 }  // namespace framefuse::tracing

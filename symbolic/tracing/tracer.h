@@ -34,7 +34,12 @@ class Numbers;
 class SizeListener;
 class ValueReader;
 
-enum class InputRole : std::uint8_t { kArgument, kParameter, kBuffer };
+enum class InputRole : std::uint8_t {
+  kArgument,
+  kParameter,
+  kBuffer,
+  kDrawn,  // a random number: another one in each call
+};
 
 // Where in the user's program an operator is called. Current is asked once an op and must cost nanoseconds; its
 // ids are the provider's own and are resolved when the graph closes. -1: unknown.
@@ -174,6 +179,7 @@ class Tracer {
   bool sizes_fit() const;                           // Sizes::Fit
   const std::vector<int>& pinned_unbacked() const;  // Sizes::pinned_unbacked
   bool TakesUnbacked();                             // ValueReader::TakesUnbacked, where a graph may define symbols
+  bool ChecksUnbacked();                            // ValueReader's
   // Symbolic numbers that the graph computes: a list of them, of a tensor without dimensions the one. Null: it cannot.
   Ref UnbackedNumbersOf(BorrowedRef fake);
   // Each call is checked for this truth of a tensor of one element, before the next operator that may fail. False: it

@@ -226,7 +226,7 @@ std::optional<Values> Tracer::State::Rely(const std::vector<ir::ValueId>& wanted
   bool any_data = false;                                                             // of floating point
   limits.takes_input = [&](ir::ValueId v) {
     const auto record = record_of(v);
-    if (record == inputs.end() || record->input_index < 0) return false;
+    if (record == inputs.end() || record->input_index < 0 || record->role == InputRole::kDrawn) return false;
     if (IsWholeNumbers(record->real) || (truth.is_one && IsKeptNumber(record->real))) return true;
     if (of_data && record->role != InputRole::kArgument && AreFewNumbers(record->real)) return true;
     any_data = true;

@@ -61,6 +61,16 @@ def _products(x, n):
     return x + 1, n * n * n, n * n - n
 
 
+def _lines(x, n):
+    lines = x.reshape(1, 1, -1)
+    return torch.nn.functional.interpolate(lines, size=n), torch.nn.functional.interpolate(lines, size=n, mode="linear")
+
+
+def _listed(x, n):
+    sizes = [n] * 2 + [1]
+    return x.new_zeros(sizes), sizes
+
+
 def _too_large(x, n):
     return x + 1, torch.zeros(n, n, n).sum()
 
@@ -96,6 +106,8 @@ X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
         (_repeated, [2, 3, 4, 7], 2),
         (_products, [2, 3, -5, 2**20, 2**30, 10], 3),  # the cube of 2**30 does not fit
         (_products, [2, 3, 2**40, 2**70], 4),
+        (_lines, [4, 5, 6, 9, 12, 7], 2),
+        (_listed, [4, 5, 6, 9, 12, 7], 2),
         (_too_large, [2, 3, 4, 2**30, 2**31 - 1, 6, 5], None),  # torch raises where the product does not fit
         (_divided, [2, 3, 5, 0, -2], None),
         (_held, [2, 3, 500, 2**30, -1], 2),

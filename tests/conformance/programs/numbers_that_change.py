@@ -192,3 +192,24 @@ def numbers_and_none_by_turns():
         return x * 2 if n is None else x * n
 
     return Case(f, vector(3), 4, then=[lambda n=n: Args(vector(3), n) for n in (5, None, 6, None, 2.5, 7)])
+
+
+@program
+def lists_of_a_number():
+    def f(x, n):
+        sizes = [n] * 2 + [3]
+        three = 3 * (n, 1)
+        return x.expand(*sizes[:2], 3), sizes, three, [sizes[0]] + [n, 1] == [n, n, 1]
+
+    return with_numbers(f, values=(3, 5, 4, 300, 7))
+
+
+@program
+def sizes_of_interpolated_lines():
+    def f(x, n):
+        lines = x.view(1, 1, -1)
+        nearest = torch.nn.functional.interpolate(lines, size=n)
+        between = torch.nn.functional.interpolate(lines, size=n, mode="linear", align_corners=False)
+        return nearest, between, torch.nn.functional.interpolate(lines, scale_factor=n)
+
+    return with_numbers(f, values=(3, 5, 4, 30, 7))

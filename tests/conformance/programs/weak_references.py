@@ -283,6 +283,22 @@ def objects_by_weak_value():
 
 
 @program
+def objects_become_weak_values():
+    things = {"a": Thing(2), "b": Thing(3)}
+    known = weakref.WeakValueDictionary()
+
+    def f(x, name):
+        known[name] = things[name]
+        known["same"] = things["a"]
+        return x * known[name].n, len(known), sorted(known)
+
+    def end():
+        things["a"] = Thing(5)
+
+    return Case(f, vector(), "a", then=[lambda: Args(vector(), "b"), end, lambda: things.pop("b") and Args(vector(), "a")])
+
+
+@program
 def objects_in_weak_containers():
     things = [Thing(2), Thing(3)]
     table, group = weakref.WeakKeyDictionary({things[0]: 4}), weakref.WeakSet([things[1]])

@@ -1,0 +1,114 @@
+#include "symbolic/rules/random_methods.h"
+
+#include <cstring>
+
+#include "absl/container/flat_hash_set.h"
+#include "frame_eval/versions/frame_ops.h"
+
+namespace framefuse {
+namespace {
+
+// Of a module that is imported already; kept for ever.
+class ImportedType {
+ public:
+  ImportedType(const char* module, const char* name) : module_(module), name_(name) {}
+  PyTypeObject* Get() {
+    if (found_ != nullptr) return found_;
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), module_);
+    PyObject* type = module != nullptr ? PyObject_GetAttrString(module, name_) : nullptr;
+    if (type == nullptr) PyErr_Clear();
+    if (type != nullptr && PyType_Check(type)) found_ = reinterpret_cast<PyTypeObject*>(type);
+    return found_;
+  }
+
+ private:
+  const char* module_;
+  const char* name_;
+  PyTypeObject* found_ = nullptr;
+};
+
+PyTypeObject* PythonType() {
+  static ImportedType type("random", "Random");
+  return type.Get();
+}
+PyTypeObject* NumpyStateType() {
+  static ImportedType type("numpy.random.mtrand", "RandomState");
+  return type.Get();
+}
+PyTypeObject* NumpyType() {
+  static ImportedType type("numpy.random._generator", "Generator");
+  return type.Get();
+}
+
+bool Succeeds(const Ref& result) { return static_cast<bool>(result); }
+
+using Methods = absl::flat_hash_set<PyObject*>;
+
+void AddMethods(PyTypeObject* type, Methods* methods) {
+  static constexpr const char* kNames[] = {
+      "rand",    "randn",    "random",      "random_sample",  "randint",         "uniform",   "normal",
+      "beta",    "gamma",    "exponential", "standard_gamma", "standard_normal", "binomial",  "poisson",
+      "laplace", "logistic", "lognormal",   "triangular",     "geometric",       "chisquare", "standard_exponential"};
+  for (const char* name : kNames) {
+    PyObject* method = PyDict_GetItemString(frame_ops::TypeDict(type), name);
+    if (method != nullptr) methods->insert(Py_NewRef(method));
+  }
+}
+
+}  // namespace
+
+GeneratorKind KindOfGenerator(PyTypeObject* type) {
+  if (type == PythonType()) return GeneratorKind::kPython;
+  if (std::strncmp(type->tp_name, "numpy.random.", 13) != 0) return GeneratorKind::kNone;
+  if (type == NumpyStateType()) return GeneratorKind::kNumpyState;
+  return type == NumpyType() ? GeneratorKind::kNumpy : GeneratorKind::kNone;
+}
+
+bool DrawsForNumpy(BorrowedRef method) {
+  static Methods* methods = nullptr;
+  if (std::strstr(method.type()->tp_name, "cython_function") == nullptr) return false;
+  if (methods == nullptr) {
+    PyTypeObject *state = NumpyStateType(), *generator = NumpyType();
+    if (state == nullptr || generator == nullptr) return false;
+    methods = new Methods();
+    AddMethods(state, methods);
+    AddMethods(generator, methods);
+  }
+  return methods->contains(method.get());
+}
+
+Ref StateOfGenerator(BorrowedRef generator) {
+  switch (KindOfGenerator(generator.type())) {
+    case GeneratorKind::kPython:
+      return Ref::Steal(PyObject_CallMethod(generator, "getstate", nullptr));
+    case GeneratorKind::kNumpyState:
+      return Ref::Steal(PyObject_CallMethod(generator, "get_state", "O", Py_False));
+    case GeneratorKind::kNumpy: {
+      const Ref bits = Ref::Steal(PyObject_GetAttrString(generator, "bit_generator"));
+      return bits ? Ref::Steal(PyObject_GetAttrString(bits, "state")) : Ref();
+    }
+    case GeneratorKind::kNone:
+      break;
+  }
+  PyErr_SetString(PyExc_TypeError, "no generator of random numbers");
+  return Ref();
+}
+
+bool SetStateOfGenerator(BorrowedRef generator, BorrowedRef state) {
+  switch (KindOfGenerator(generator.type())) {
+    case GeneratorKind::kPython:
+      return Succeeds(Ref::Steal(PyObject_CallMethod(generator, "setstate", "(O)", state.get())));
+    case GeneratorKind::kNumpyState:
+      return Succeeds(Ref::Steal(PyObject_CallMethod(generator, "set_state", "(O)", state.get())));
+    case GeneratorKind::kNumpy: {
+      const Ref bits = Ref::Steal(PyObject_GetAttrString(generator, "bit_generator"));
+      return bits && PyObject_SetAttrString(bits, "state", state) == 0;
+    }
+    case GeneratorKind::kNone:
+      break;
+  }
+  PyErr_SetString(PyExc_TypeError, "no generator of random numbers");
+  return false;
+}
+
+}  // namespace framefuse
