@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -300,22 +301,20 @@ class FxExecutable final : public TensorWork {
       return false;
     }
     written.CountAsEager();
-    if (const absl::Status status = TakeNumbers(symbols, outputs); !status.ok()) {
-      SetPythonError(status);
-      return false;
-    }
+    TakeNumbers(symbols, outputs);
     SetSpentHistories(inputs, outputs);
     return true;
   }
 
  private:
   // The tensors that hold them are no results of the program's.
-  absl::Status TakeNumbers(absl::Span<std::int64_t> symbols, std::vector<Ref>* outputs) const {
-    if (facts_.numbers.empty()) return absl::OkStatus();
-    std::vector<at::Tensor> tensors;
-    for (const Ref& output : *outputs) tensors.push_back(THPVariable_Unpack(output.get()));
+  void TakeNumbers(absl::Span<std::int64_t> symbols, std::vector<Ref>* outputs) const {
+    const at::NoGradGuard no_grad;
+    for (const FxFacts::Number& n : facts_.numbers) {
+      const at::Tensor& holder = THPVariable_Unpack((*outputs)[n.result].get());
+      symbols[n.symbol] = std::bit_cast<std::int64_t>(holder.reshape({-1})[n.element].item().toDouble());
+    }
     outputs->resize(facts_.user_results);
-    return facts_.numbers.Take(tensors, symbols);
   }
 
   Ref Call(const FxSizes::Arguments& arguments) const {

@@ -65,9 +65,8 @@ void AddNumbers(const ir::Graph& recorded, FxFacts* facts) {
   }
   for (const ir::Output& o : recorded.outputs) {
     if (o.role != ir::OutputRole::kUnbacked) continue;
-    const auto at = std::find(values.begin(), values.end(), o.value) - values.begin();
-    const ir::Symbol& symbol = recorded.exprs.symbols()[static_cast<std::size_t>(o.symbol)];
-    facts->numbers.Add(static_cast<std::int32_t>(first) + static_cast<std::int32_t>(at), o, symbol.type);
+    const auto at = static_cast<std::size_t>(std::find(values.begin(), values.end(), o.value) - values.begin());
+    facts->numbers.push_back({first + at, ~o.dim, static_cast<std::size_t>(o.symbol)});
   }
 }
 

@@ -13,7 +13,6 @@
 
 #include "absl/types/span.h"
 #include "backends/graph/dim.h"
-#include "backends/runtime/unbacked_outputs.h"
 #include "symbolic/entry/expectations.h"
 #include "symbolic/executables/fx_graph.h"
 #include "symbolic/executables/fx_sizes.h"
@@ -29,6 +28,12 @@ struct FxFacts {
     c10::Device device{c10::DeviceType::CPU};
     std::vector<ir::Dim> sizes;
   };
+  // A float that the graph computes, for the entry's own symbol.
+  struct Number {
+    std::size_t result = 0;
+    std::int64_t element = 0;
+    std::size_t symbol = 0;
+  };
   // A result whose history a backward pass in the graph has used up.
   struct Spent {
     std::size_t result = 0;
@@ -37,7 +42,7 @@ struct FxFacts {
   };
   std::vector<Result> results;  // then the tensors that hold numbers
   std::size_t user_results = 0;
-  UnbackedOutputs numbers;
+  std::vector<Number> numbers;
   std::shared_ptr<const FxSizes> sizes;
   std::vector<FxWrite> writes;  // kept where something is expected: a run that finds it otherwise takes them back
   DrawnFrom random;

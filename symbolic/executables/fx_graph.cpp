@@ -385,7 +385,7 @@ Ref BuildModule(Capture& capture, const Closed& closed, BorrowedRef fx_backend,
   Ref outputs = Ref::Steal(PyList_New(0));
   for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
   Ref values = Ref::Steal(PyList_New(0));
-  for (const ir::ValueId v : UnbackedValues(graph)) PyList_Append(values, Ref::Steal(PyLong_FromLong(v)));
+  for (const ir::ValueId v : UnbackedValues(graph)) PyList_Append(values, Ref::Steal(PyLong_FromLong(v)).get());
   return Ref::Steal(PyObject_CallMethod(fx_backend, "build", "OOOOOO", Rows(capture, candidates).get(),
                                         SymbolRows(capture.tracer()).get(), Rows(capture.fx()).get(), outputs.get(),
                                         values.get(), asked.get()));

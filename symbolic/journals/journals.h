@@ -79,7 +79,7 @@ class Journals {
   // A callable of Python's is not left halfway.
   ValueReads values_{options_.values, options_.unbacked, !options_.fx, backward_,
                      frames_,         reads_,            objects_,     expected_};
-  RandomDraws draws_{breaks_, reads_, objects_, tracer_};
+  RandomDraws draws_{options_.fx, breaks_, reads_, objects_, tracer_};
 };
 
 }  // namespace framefuse

@@ -59,7 +59,7 @@ Value RandomDraws::Draw(BorrowedRef method, absl::Span<const ValueView> args, Bo
   const auto refuse = [&] { return breaks_.Break(GraphBreakKind::kRandomState, DescribeCallable(method)); };
   Tracked* t = args.empty() ? nullptr : objects_.Find(args[0].object);
   if (t == nullptr || KindOfGenerator(t->original.type()) == GeneratorKind::kNone || t->mutated()) return refuse();
-  if (!tracer_.TakesUnbacked() || !tracer_.ChecksUnbacked()) return refuse();
+  if (!tracer_.TakesUnbacked() || for_python_) return refuse();
   One one{t->representative, Ref::Create(method), {}, Ref::Create(kwnames), false, 0};
   if (!TakeArguments(args.subspan(1), &one)) return refuse();
   const Ref real = TensorAtHand(*t, one, &one.is_float);

@@ -23,8 +23,10 @@ class Tracer;
 
 class RandomDraws {
  public:
-  RandomDraws(BreakController& breaks, ReadJournal& reads, ObjectTable& objects, tracing::Tracer& tracer)
-      : breaks_(breaks), reads_(reads), objects_(objects), tracer_(tracer) {}
+  // `for_python`: the graph is for a callable of Python's, which is given no drawn number.
+  RandomDraws(bool for_python, BreakController& breaks, ReadJournal& reads, ObjectTable& objects,
+              tracing::Tracer& tracer)
+      : for_python_(for_python), breaks_(breaks), reads_(reads), objects_(objects), tracer_(tracer) {}
 
   // Of a method of the generator's class. `args`: the generator comes first, and those with names last.
   Value Draw(BorrowedRef method, absl::Span<const ValueView> args, BorrowedRef kwnames);
@@ -44,6 +46,7 @@ class RandomDraws {
   bool TakeArguments(absl::Span<const ValueView> args, One* one);
   Ref TensorAtHand(Tracked& generator, const One& one, bool* is_float);
 
+  const bool for_python_;
   BreakController& breaks_;
   ReadJournal& reads_;
   ObjectTable& objects_;

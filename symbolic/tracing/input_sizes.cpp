@@ -107,7 +107,6 @@ const std::vector<SizedStride>& Tracer::sized_strides() const { return state_->s
 const std::vector<ir::Dim>& Tracer::size_facts() const { return state_->recorder->sizes().facts(); }
 const ir::ExprTable& Tracer::size_expressions() const { return state_->recorder->sizes().Table(); }
 bool Tracer::TakesUnbacked() { return state_->TakesUnbacked(); }
-bool Tracer::ChecksUnbacked() { return state_->ChecksUnbacked(); }
 
 Ref Tracer::UnbackedNumbersOf(BorrowedRef fake) {
   const at::Tensor& t = THPVariable_Unpack(fake.get());

@@ -179,7 +179,6 @@ class Tracer {
   bool sizes_fit() const;                           // Sizes::Fit
   const std::vector<int>& pinned_unbacked() const;  // Sizes::pinned_unbacked
   bool TakesUnbacked();                             // ValueReader::TakesUnbacked, where a graph may define symbols
-  bool ChecksUnbacked();                            // ValueReader's
   // Symbolic numbers that the graph computes: a list of them, of a tensor without dimensions the one. Null: it cannot.
   Ref UnbackedNumbersOf(BorrowedRef fake);
   // Each call is checked for this truth of a tensor of one element, before the next operator that may fail. False: it
