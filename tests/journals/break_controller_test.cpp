@@ -180,14 +180,14 @@ TEST_F(BreakControllerTest, TheLastPlaceWhereAllCanBeRebuiltIsKept) {
     a.breaks().StopAt(
         {.executed = 4, .code = RefOf<PyCodeObject>::Create(frame_ops::Code(a.root.frame)), .instruction = 8});
     a.breaks().TrackRebuildable();
-    Reach(a, a.root, 0, 0);
-    Reach(a, a.root, 1, 2);
+    static_cast<void>(Reach(a, a.root, 0, 0));
+    static_cast<void>(Reach(a, a.root, 1, 2));
     {
       InnerFrame inner(a.journals, "inner", Completion::kPush);  // only the root is looked at
-      Reach(a, inner.act, 2, 0);
+      static_cast<void>(Reach(a, inner.act, 2, 0));
     }
     EXPECT_EQ(listener.asked, 2);
-    Reach(a, a.root, 3, 6);
+    static_cast<void>(Reach(a, a.root, 3, 6));
     EXPECT_EQ(listener.asked, 3);
     ASSERT_TRUE(a.breaks().last_rebuildable());
     EXPECT_EQ(a.breaks().last_rebuildable()->executed, 1u);
@@ -201,7 +201,7 @@ TEST_F(BreakControllerTest, ALoopWithoutEndBreaks) {
   At("f(1)", [](Attempt& a) {
     std::uint64_t checks = 0;
     while (!a.breaks().unwinding() && a.control.stop_at < (1u << 21)) {
-      Reach(a, a.root, a.control.stop_at);
+      static_cast<void>(Reach(a, a.root, a.control.stop_at));
       ++checks;
     }
     EXPECT_EQ(a.BrokeWith(), GraphBreakKind::kTooLong);
@@ -211,7 +211,8 @@ TEST_F(BreakControllerTest, ALoopWithoutEndBreaks) {
   At("f(1)", [](Attempt& a) {  // a re-run that is to stop later goes on
     PyCodeObject* code = frame_ops::Code(a.root.frame);
     a.breaks().StopAt({.executed = 1u << 22, .code = RefOf<PyCodeObject>::Create(code), .instruction = 0});
-    while (!a.breaks().unwinding() && a.control.executed < (1u << 22)) Reach(a, a.root, a.control.stop_at);
+    while (!a.breaks().unwinding() && a.control.executed < (1u << 22))
+      static_cast<void>(Reach(a, a.root, a.control.stop_at));
     EXPECT_FALSE(a.BrokeWith());
     EXPECT_TRUE(a.breaks().stopped());
   });

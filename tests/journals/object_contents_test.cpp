@@ -65,7 +65,7 @@ TEST_F(ObjectContentsTest, ARealisedDictKeepsOrderAndWrites) {
     Tracked& t = *a.Track(0);
     EXPECT_TRUE(a.writes().Write(t, Name("b"), nullptr));
     EXPECT_TRUE(a.writes().Write(t, Name("d"), Eval("4")));
-    a.writes().Write(t, Name("b"), Eval("5"));  // it comes back, as the last
+    EXPECT_TRUE(a.writes().Write(t, Name("b"), Eval("5")));  // it comes back, as the last
     Realise(a);
     EXPECT_TRUE(IsTrue("list(shadow.items()) == [('a', 1), ('c', 3), ('d', 4), ('b', 5)]"));
     EXPECT_TRUE(t.replaced);

@@ -131,7 +131,7 @@ TEST_F(ObjectTableTest, AnInstanceIsItselfAndGuardedByItsType) {
 TEST_F(ObjectTableTest, AFunctionIsGuardedByItsCode) {
   Execute("def g(): return 1\ndef h(): return 2\nfirst = g.__code__");
   At("f(g)", [](Attempt& a) {
-    a.Load(0);
+    static_cast<void>(a.Load(0));
     EXPECT_TRUE(a.GuardsHold());
     Execute("g.__code__ = h.__code__");
     EXPECT_FALSE(a.GuardsHold());
@@ -142,8 +142,8 @@ TEST_F(ObjectTableTest, AFunctionIsGuardedByItsCode) {
 
 TEST_F(ObjectTableTest, ModulesAndTypesAreGuardedAsObjects) {
   At("f(C, gc)", [](Attempt& a) {
-    a.Load(0);
-    a.Load(1);
+    static_cast<void>(a.Load(0));
+    static_cast<void>(a.Load(1));
     EXPECT_TRUE(a.GuardsHold());
     a.SetNext(0, "D");
     EXPECT_FALSE(a.GuardsHold());
@@ -204,7 +204,7 @@ TEST_F(ObjectTableTest, TensorsAreInputsInTheOrderOfTheirFirstLoad) {
   Execute("t = torch.ones(2, requires_grad=True) * 2");
   At("f(t)", [](Attempt& a) {
     const tracing::Tracer::Scope scope(a.journals.tracer());
-    a.Load(0);
+    static_cast<void>(a.Load(0));
     EXPECT_TRUE(a.objects().has_history_from_outside());
   });
 }
@@ -213,7 +213,7 @@ TEST_F(ObjectTableTest, AWrittenObjectIsNoOtherOne) {
   Execute("c = C()\nd = C()");
   At("f(c, d)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
-    a.Load(1);
+    static_cast<void>(a.Load(1));
     EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("1")));
     a.objects().GuardDistinctObjects();
     EXPECT_TRUE(a.GuardsHold());
@@ -221,8 +221,8 @@ TEST_F(ObjectTableTest, AWrittenObjectIsNoOtherOne) {
     EXPECT_FALSE(a.GuardsHold());
   });
   At("f(c, d)", [](Attempt& a) {  // nothing is written: they may be one
-    a.Load(0);
-    a.Load(1);
+    static_cast<void>(a.Load(0));
+    static_cast<void>(a.Load(1));
     a.objects().GuardDistinctObjects();
     a.SetNext(1, "c");
     EXPECT_TRUE(a.GuardsHold());
@@ -233,7 +233,7 @@ TEST_F(ObjectTableTest, ADictIsNotThatOfAWrittenObject) {
   Execute("c = C()\nc.n = 1\nd = {}");
   At("f(c, d)", [](Attempt& a) {
     Tracked& c = *a.Track(0);
-    a.Load(1);
+    static_cast<void>(a.Load(1));
     EXPECT_TRUE(a.writes().Write(c, Name("n"), Eval("2")));
     a.objects().GuardDistinctObjects();
     EXPECT_TRUE(a.GuardsHold());
