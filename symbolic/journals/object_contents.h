@@ -43,7 +43,7 @@ class ObjectContents {
   std::optional<Value> ItemOfTensor(Tracked& t, BorrowedRef key);
   std::optional<Value> InCell(Tracked& cell);
   std::optional<Value> OwnAttribute(Tracked& object, BorrowedRef name);  // not its type's
-  Tracked* ThreadDictOf(const Tracked& local);  // IsThreadLocal(); null: an error is set
+  Tracked* ThreadDictOf(const Tracked& local);                           // IsThreadLocal(); null: an error is set
 
   // Of a dict, or of the __dict__ of an object.
   [[nodiscard]] bool WriteDictItem(Tracked& t, ValueView key, ValueView value_or_null);
