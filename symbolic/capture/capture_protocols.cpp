@@ -14,7 +14,7 @@ bool CaptureProtocols::BeforeDrop(Activation&, ValueView old) { return journals_
 bool CaptureProtocols::Unsupported(Activation&, const char* opcode_name) {
   return journals_.breaks().BreakFalse(GraphBreakKind::kUnsupportedOpcode, opcode_name);
 }
-void CaptureProtocols::SeeUnbound(Activation& act, int slot) { return names_.SeeUnbound(act, slot); }
+void CaptureProtocols::SeeWhetherBound(Activation& act, int slot) { return names_.SeeWhetherBound(act, slot); }
 Value CaptureProtocols::AdoptSlot(Activation& act, int slot) { return names_.AdoptSlot(act, slot); }
 Value CaptureProtocols::LoadGlobal(Activation& act, BorrowedRef name) { return names_.LoadGlobal(act, name); }
 bool CaptureProtocols::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {

@@ -40,7 +40,7 @@ class CaptureProtocols final : public Protocols {
 
   StopAction OnStop(Activation& act) override;
   bool BeforeDrop(Activation& act, ValueView old) override;
-  void SeeUnbound(Activation& act, int slot) override;
+  void SeeWhetherBound(Activation& act, int slot) override;
   Value AdoptSlot(Activation& act, int slot) override;
   Value LoadGlobal(Activation& act, BorrowedRef name) override;
   bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value) override;

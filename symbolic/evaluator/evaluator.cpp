@@ -27,7 +27,7 @@ Execution::Execution(PyThreadState* thread_state, Activation& activation, Protoc
 bool Execution::AdoptSlot(int slot) {
   if (slots[slot] == nullptr) {  // unbound
     slot_sources[slot] = kNoSource;
-    protocols.SeeUnbound(act, slot);
+    protocols.SeeWhetherBound(act, slot);
     return true;
   }
   Value adopted = protocols.AdoptSlot(act, slot);

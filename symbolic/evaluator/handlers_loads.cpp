@@ -138,12 +138,11 @@ Step StoreFastStoreFast(Execution& e, const Instruction& in) {
 }
 
 Step DeleteFast(Execution& e, const Instruction& in) {
-  PyObject* old = e.Slot(in.arg);
-  if (old == nullptr) {
-    SetUnboundLocalError(e.SlotName(in.arg));
-    return Step::kError;
-  }
+  const Step bound = CheckBound(e, in.arg);
+  if (bound != Step::kNext) return bound;
   if (!BeforeDrop(e, in.arg)) return Step::kError;
+  e.protocols.SeeWhetherBound(e.act, in.arg);
+  PyObject* old = e.Slot(in.arg);
   e.slots[in.arg] = nullptr;
   e.slot_sources[in.arg] = kNoSource;
   Py_DECREF(old);

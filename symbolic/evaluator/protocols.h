@@ -39,8 +39,8 @@ class Protocols {
   // First load of a slot whose source is kUnadopted; stores the representative in the slot and returns it.
   // The evaluator handles unbound slots itself.
   virtual Value AdoptSlot(Activation& act, int slot) = 0;
-  // The same of a slot that was unbound.
-  virtual void SeeUnbound(Activation&, int /*slot*/) {}
+  // The run goes on as it does because the slot is unbound, or is not.
+  virtual void SeeWhetherBound(Activation&, int /*slot*/) {}
   // A local gives up `old`, whose end something may see (MayBeSeenToEnd). False: broke.
   [[nodiscard]] virtual bool BeforeDrop(Activation&, ValueView) { return true; }
 

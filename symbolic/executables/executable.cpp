@@ -327,8 +327,8 @@ class FxExecutable final : public TensorWork {
     for (const FxFacts::Spent& spent : facts_.spent) {
       Ref& output = (*outputs)[spent.result];
       const auto is_same = [&](const Ref& other) { return &other != &output && other.get() == output.get(); };
-      // Another result of the same tensor has no history.
-      if (std::any_of(outputs->begin(), outputs->end(), is_same)) {
+      // Another result of the same tensor has no history, and a view has that of its base.
+      if (THPVariable_Unpack(output.get()).is_view() || std::any_of(outputs->begin(), outputs->end(), is_same)) {
         output = Ref::Steal(THPVariable_Wrap(THPVariable_Unpack(output.get()).tensor_data()));
       }
       std::vector<at::Tensor> behind;

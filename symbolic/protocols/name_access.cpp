@@ -53,8 +53,15 @@ Value NameAccess::AdoptSlot(Activation& act, int slot) {
   return v;
 }
 
-void NameAccess::SeeUnbound(Activation&, int slot) {
-  reads_.AddGuard(reads_.sources().Local(slot), GuardKind::kNull, nullptr);
+void NameAccess::SeeWhetherBound(Activation& act, int slot) {
+  const BorrowedRef value(frame_ops::Slots(act.frame)[slot]);
+  if (!value) return reads_.AddGuard(reads_.sources().Local(slot), GuardKind::kNull, nullptr);
+  // Of what nothing else reads nothing else is guarded.
+  const SourceId source = act.sources[static_cast<std::size_t>(slot)];
+  if (source == kNoSource || reads_.sources()[source].kind != SourceKind::kLocal) return;
+  const Tracked* t = objects_.Find(value);
+  PyTypeObject* type = t != nullptr ? t->original.type() : value.type();
+  reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(type));
 }
 
 BorrowedRef NameAccess::GlobalsOf(Activation& act) { return frame_ops::Globals(act.frame); }

@@ -25,7 +25,7 @@ class NameAccess {
   NameAccess(Journals& journals, NativeProtocols& native, ClassStatements& class_statements);
 
   Value AdoptSlot(Activation& act, int slot);
-  void SeeUnbound(Activation&, int slot);
+  void SeeWhetherBound(Activation& act, int slot);
   Value LoadGlobal(Activation& act, BorrowedRef name);
   [[nodiscard]] bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value);
   [[nodiscard]] bool DeleteGlobal(Activation&, BorrowedRef name);

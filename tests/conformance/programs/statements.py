@@ -413,3 +413,52 @@ def try_in_loop_with_continue():
         return out
 
     return Case(f, vector(), [1, "a", 2.0, None])
+
+
+@program(whole=False)
+def variable_deleted_again_after_a_break():
+    def f(x, s):
+        y = x + 1
+        for _ in range(3):
+            torch._dynamo.graph_break()
+            try:
+                del s
+            except NameError:
+                y = y * 2
+        return y
+
+    return Case(f, vector(), 3, then=[lambda: Args(vector(), 4)])
+
+
+@program(whole=False)
+def variables_of_each_kind_deleted_again_after_a_break():
+    def f(x, number, text, tensor, items, layer):
+        y = x + 1
+        for _ in range(2):
+            torch._dynamo.graph_break()
+            try:
+                del number
+            except NameError:
+                y = y * 2
+            try:
+                del text
+            except NameError:
+                y = y * 3
+            try:
+                del tensor
+            except NameError:
+                y = y * 5
+            try:
+                del items
+            except NameError:
+                y = y * 7
+            try:
+                del layer
+            except NameError:
+                y = y * 11
+        return y
+
+    def made(n):
+        return vector(), n, "text" * n, torch.nn.Parameter(vector()), [n], torch.nn.ReLU()
+
+    return Case(f, *made(2), then=[lambda: Args(*made(3))])
