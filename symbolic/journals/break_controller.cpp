@@ -30,9 +30,12 @@ constexpr int kMaxNodes = 20'000;
 
 void BreakController::SetUnwindError() {
   PyErr_Clear();
-  static PyObject* const type = PyErr_NewExceptionWithDoc(
-      "framefuse.Unwinding", "A capture ended here. No code of a program sees it.", PyExc_BaseException, nullptr);
-  PyErr_SetNone(type);
+  static PyObject* type = nullptr;
+  if (type == nullptr) {  // a first break near the end of the stack finds no room to make it: that error serves as well
+    type = PyErr_NewExceptionWithDoc("framefuse.Unwinding", "A capture ended here. No code of a program sees it.",
+                                     PyExc_BaseException, nullptr);
+  }
+  if (type != nullptr) PyErr_SetNone(type);
 }
 
 // ---------------------------------------------------------------- stops
