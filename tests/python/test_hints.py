@@ -192,13 +192,13 @@ def test_time():
 
 def test_random_numbers_of_numpy():
     def wrong(x):
-        return x * np.random.rand()
+        return x * np.random.choice([1.0, 2.0])
 
     def right(x):
         return x * torch.rand(())
 
     np.random.rand()  # that is when numpy.random is imported
-    check(wrong, ["np.random.rand()", "numpy.random.RandomState.rand", "draw with torch"], right)
+    check(wrong, ["np.random.choice(", "numpy.random.RandomState.choice", "draw with torch"], right)
 
 
 def test_seeds_of_others():
