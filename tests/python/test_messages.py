@@ -207,13 +207,13 @@ def test_train_and_eval():
 
 def test_a_function_of_c():
     def wrong(x):
-        return x * 2 * zlib.crc32(b"abc")
+        return x * 2 * len(zlib.compress(b"abc"))
 
     def right(x, number):
         return x * 2 * number
 
-    number = zlib.crc32(b"abc")
-    check(wrong, ["zlib.crc32", "call it before the compiled function and pass its result"], right, right_calls=((X, number),) * CALLS)
+    number = len(zlib.compress(b"abc"))
+    check(wrong, ["zlib.compress", "call it before the compiled function and pass its result"], right, right_calls=((X, number),) * CALLS)
 
 
 def test_a_function_of_c_that_makes_tensors():
@@ -283,7 +283,7 @@ def test_an_optimizer_that_reads_values():
 
 def test_numbers_of_python_that_are_random():
     def wrong(x):
-        return x * random.random()
+        return x * random.choice([1.0, 2.0])
 
     def right(x):
         return x * torch.rand(())
