@@ -63,6 +63,14 @@ std::string RootText(SourceKind kind) {
   return kind == SourceKind::kHandledException ? "sys.exception()" : "abc.get_cache_token()";
 }
 
+// Of the kinds that read a field of one name.
+const char* FieldText(SourceKind kind) {
+  if (kind == SourceKind::kMethodSelf) return ".__self__";
+  if (kind == SourceKind::kMethodFunction) return ".__func__";
+  if (kind == SourceKind::kTensorGrad) return ".grad";
+  return kind == SourceKind::kMaxlen ? ".maxlen" : ".__dict__";
+}
+
 std::string CalledText(const std::string& base, SourceKind kind) {
   return base + (kind == SourceKind::kWeakrefTarget ? "()" : ".get()");
 }
@@ -107,7 +115,11 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + "." + PlainText(PyUnicode_Check(s.key.get()) ? s.key.get() : PyDescr_NAME(s.key.get()));
     case SourceKind::kInstanceDict:
     case SourceKind::kThreadDict:
-      return base + ".__dict__";
+    case SourceKind::kMethodSelf:
+    case SourceKind::kMethodFunction:
+    case SourceKind::kTensorGrad:
+    case SourceKind::kMaxlen:
+      return base + FieldText(s.kind);
     case SourceKind::kType:
     case SourceKind::kTensorOfArray:
     case SourceKind::kViewed:
@@ -120,17 +132,10 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + ".__kwdefaults__[" + ReprText(s.key) + "]";
     case SourceKind::kFunctionCell:
       return Indexed(base + ".__closure__", s.index);
-    case SourceKind::kMethodSelf:
-      return base + ".__self__";
-    case SourceKind::kMethodFunction:
-      return base + ".__func__";
     case SourceKind::kWeakrefTarget:
     case SourceKind::kContextValue:
     case SourceKind::kContextDefault:
       return CalledText(base, s.kind);
-    case SourceKind::kTensorGrad:
-    case SourceKind::kMaxlen:
-      return base + (s.kind == SourceKind::kMaxlen ? ".maxlen" : ".grad");
     case SourceKind::kLength:
       return TextOfLength(base);
   }

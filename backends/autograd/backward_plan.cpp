@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "backends/autograd/differentiable_plans.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
@@ -34,6 +35,9 @@ void Replace(Graph& g, const std::vector<ValueId>& taken) {
 }
 
 }  // namespace
+
+BackwardPlan::BackwardPlan() = default;
+BackwardPlan::~BackwardPlan() = default;
 
 absl::Status BackwardPlan::CutAt(Graph& g, const std::vector<CutPoint>& places) {
   std::vector<ValueId> taken(g.values.size());
@@ -73,7 +77,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
   if (speaks && plan->input_classes_.size() > 1) {
     return absl::UnimplementedError("results that reach different inputs, with a collective in the backward");
   }
-  plan->FindRecomputeInputs();
+  plan->differentiable_ = std::make_unique<DifferentiablePlans>(*plan);
   plan->use_ = std::make_unique<TangentUse>(plan->graph_, plan->saved_.size());
   // Compiled now, so that what the backend refuses is known before the first call.
   FF_RETURN_IF_ERROR(plan->FindVariant(plan->AllInputs()).status());

@@ -18,6 +18,8 @@
 
 namespace framefuse {
 
+class DifferentiablePlans;
+
 class BackwardPlan {
  public:
   // A backward for one set of gradients and of tangents that are defined.
@@ -30,17 +32,6 @@ class BackwardPlan {
     std::vector<std::int32_t> readers;
     std::vector<std::size_t> looked_at;  // saved values that those read, and nothing here
   };
-  // All of it through autograd, from the graph's own inputs: for create_graph. A second derivative comes to the nodes
-  // of `results` where the forward is computed from them as they were handed out.
-  struct Differentiable {
-    std::unique_ptr<Executable> executable;
-    std::vector<std::int32_t> inputs;            // used inputs: of the joint graph, tangents included
-    std::vector<std::int32_t> saved;             // used saved values, after the inputs
-    std::vector<std::size_t> results;            // tangents of used results, after these
-    std::unique_ptr<Differentiable> of_results;  // computes their values; null: there are none
-    std::vector<std::int32_t> gradients;         // gradient of each output
-  };
-
   // The gradient that reaches an output with which others were computed. A pass may be cut at such an output: what was
   // computed with it is then differentiated as far as there, and the rest from what arrives there in all.
   struct OutputGradient {
@@ -61,8 +52,7 @@ class BackwardPlan {
   };
   Key AllInputs() const;
   absl::StatusOr<const Variant*> FindVariant(const Key& key) const;
-  // `through`: one character for each tangent, '1' if a second derivative is to come to its result's node.
-  absl::StatusOr<const Differentiable*> FindDifferentiable(const Key& key, const std::string& through) const;
+  const DifferentiablePlans& differentiable() const { return *differentiable_; }
   // Readers of the variant, which is not compiled for that.
   absl::StatusOr<std::vector<std::int32_t>> ReadersFor(const Key& key) const;
 
@@ -97,12 +87,6 @@ class BackwardPlan {
   std::int64_t TurnOfNode(ir::NodeIndex node) const;
   // The first node of the same autograd node of eager's, which fails as a whole.
   ir::NodeIndex FirstOfTurn(ir::NodeIndex node) const;
-  // Inputs of the joint graph that only create_graph needs.
-  const std::vector<std::int32_t>& recompute_inputs() const { return recompute_inputs_; }
-
- private:
-  BackwardPlan() = default;
-  absl::Status FindOutputGradients();
   std::vector<OutputGradient> CutBy(const Key& key) const;
   // Where a graph is cut at an output.
   struct CutPoint {
@@ -110,9 +94,13 @@ class BackwardPlan {
     ir::ValueId tangent = ir::kNoValue;  // what nodes after it read instead
   };
   static absl::Status CutAt(ir::Graph& g, const std::vector<CutPoint>& places);
+  ~BackwardPlan();
+
+ private:
+  BackwardPlan();
+  absl::Status FindOutputGradients();
   void FindDependences();
   void FindInputClasses();
-  void FindRecomputeInputs();
   // What is left of graph() for a variant.
   struct Reduced {
     ir::Graph graph;
@@ -124,17 +112,7 @@ class BackwardPlan {
   absl::StatusOr<Reduced> Reduce(const Key& key) const;
   static std::vector<std::int32_t> ReadersAmong(const std::vector<ir::Node>& nodes, const std::vector<bool>& needed,
                                                 const TangentUse& use, const std::string& defined);
-  // Values that do not change with a differentiable input: create_graph may take them as saved.
-  std::vector<bool> ConstantValues() const;
   absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key, const ExecutableFactory& factory) const;
-  absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const Key& key,
-                                                                        const std::string& through) const;
-  // What computes `outputs` from inputs, saved values that are `taken`, and `results`, which are taken, too.
-  absl::StatusOr<std::unique_ptr<Differentiable>> Differentiate(const ir::Graph& joint,
-                                                                const std::vector<ir::Output>& outputs,
-                                                                const std::vector<bool>& taken,
-                                                                const std::vector<std::size_t>& results) const;
-  ir::ValueId ResultOf(std::size_t tangent, const ir::Graph& joint) const;
 
   ir::Graph joint_;
   ir::Graph graph_;
@@ -146,13 +124,12 @@ class BackwardPlan {
   std::vector<InputClass> input_classes_;
   bool is_on_one_device_ = true;
   std::unique_ptr<TangentUse> use_;
-  std::vector<std::int32_t> recompute_inputs_;
+  std::unique_ptr<DifferentiablePlans> differentiable_;
   ExecutableFactory factory_;
   BackendOptions options_;
   mutable std::mutex mutex_;
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> variants_;
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> uncompiled_;  // first asked for in a recording
-  mutable absl::flat_hash_map<std::string, std::unique_ptr<Differentiable>> differentiable_;
   mutable absl::flat_hash_map<std::string, std::vector<std::int32_t>> readers_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "backends/autograd/compiled_backward.h"
+#include "backends/autograd/differentiable_plans.h"
 #include "backends/autograd/end_of_backward.h"
 #include "backends/autograd/leaf_order.h"
 #include "backends/autograd/output_gate.h"
@@ -61,8 +62,8 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
     const SavedValue& s = plan_->saved()[i];
     if (s.is_input) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
   }
-  inputs_.reserve(plan_->recompute_inputs().size());
-  for (std::int32_t i : plan_->recompute_inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
+  inputs_.reserve(plan_->differentiable().inputs().size());
+  for (std::int32_t i : plan_->differentiable().inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
 }
 
 void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
@@ -337,8 +338,8 @@ BackwardRun::ObservedResults BackwardRun::FindObservedResults(autograd::Node& no
   return found;
 }
 
-std::vector<at::Tensor> BackwardRun::InputsOf(const BackwardPlan::Differentiable& plan,
-                                              autograd::variable_list& tangents, autograd::Node& node) const {
+std::vector<at::Tensor> BackwardRun::InputsOf(const DifferentiablePlan& plan, autograd::variable_list& tangents,
+                                              autograd::Node& node) const {
   const auto unpack = [&node](const autograd::SavedVariable& s) { return s.unpack(node.getptr()); };
   std::vector<at::Tensor> inputs;
   for (std::int32_t i : plan.inputs) {
@@ -348,7 +349,7 @@ std::vector<at::Tensor> BackwardRun::InputsOf(const BackwardPlan::Differentiable
       inputs.push_back(PrepareTangent(t, tangents[t]));
       continue;
     }
-    const auto& extra = plan_->recompute_inputs();
+    const auto& extra = plan_->differentiable().inputs();
     auto found = std::find(extra.begin(), extra.end(), i);
     if (found != extra.end()) {
       inputs.push_back(unpack(inputs_[At(found - extra.begin())]));
@@ -366,7 +367,7 @@ autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list t
                                                        const GradientTargets& targets, Used* used) {
   // As in eager: what was computed with a result leads to its node, where hooks see a second derivative.
   const ObservedResults observed = FindObservedResults(targets.node);
-  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key, observed.tangents));
+  const DifferentiablePlan* plan = ValueOrThrow(plan_->differentiable().Find(key, observed.tangents));
   used->readers = ValueOrThrow(plan_->ReadersFor(key));
   std::vector<at::Tensor> inputs = InputsOf(*plan, tangents, targets.node);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);

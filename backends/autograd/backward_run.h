@@ -27,6 +27,8 @@ namespace framefuse {
 class CompiledBackward;
 class OutputGate;
 
+struct DifferentiablePlan;
+
 class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
  public:
   // What a computation used up: nodes of the backward graph, and everything else.
@@ -144,7 +146,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     torch::autograd::edge_list edges;
   };
   ObservedResults FindObservedResults(torch::autograd::Node& node);
-  std::vector<at::Tensor> InputsOf(const BackwardPlan::Differentiable& plan, torch::autograd::variable_list& tangents,
+  std::vector<at::Tensor> InputsOf(const DifferentiablePlan& plan, torch::autograd::variable_list& tangents,
                                    torch::autograd::Node& node) const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;

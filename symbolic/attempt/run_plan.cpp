@@ -25,7 +25,7 @@ CaptureOptions RunPlan::Options() const {
   options.raising = settings_.raising.get();
   options.looks_at_end = looks_at_end_;
   if (!static_sizes_) options.sizes = settings_.sizes.get();
-  // Of numbers a graph for a callable is for all.
+  // A number that a graph for a callable only hands on makes its sizes no less static.
   const bool dynamic = options.fx || settings_.sizes->mode() != DynamicMode::kNever;
   if (!no_unbacked_ && dynamic) options.unbacked = settings_.unbacked.get();
   if (!stop_) options.break_at = config().break_at;

@@ -59,8 +59,8 @@ Value CaptureProtocols::LoadMethod(Activation& act, ValueView owner, BorrowedRef
   return attributes_.LoadMethod(act, owner, name, self);
 }
 Value CaptureProtocols::LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self,
-                                      BorrowedRef name, bool two_argument, bool is_method, Value* method_self) {
-  return attributes_.LoadSuperAttr(act, global_super, cls, self, name, two_argument, is_method, method_self);
+                                      BorrowedRef name, bool two_argument, bool, Value*) {
+  return attributes_.of_super().Load(act, global_super, cls, self, name, two_argument);
 }
 bool CaptureProtocols::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
   if (WeakTargets targets(journals_); targets.IsProxy(owner)) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "frame_eval/hook.h"
 #include "symbolic/ambient/function_modes.h"
 #include "symbolic/ambient/signal_pause.h"
 #include "symbolic/frames/installed_code.h"
@@ -31,7 +32,7 @@ constexpr int kMaxNodes = 20'000;
 void BreakController::SetUnwindError() {
   PyErr_Clear();
   static PyObject* type = nullptr;
-  if (type == nullptr) {  // a first break near the end of the stack finds no room to make it: that error serves as well
+  if (type == nullptr) {  // near the end of the stack there is no room to make it: that error serves as well
     type = PyErr_NewExceptionWithDoc("framefuse.Unwinding", "A capture ended here. No code of a program sees it.",
                                      PyExc_BaseException, nullptr);
   }
@@ -110,6 +111,7 @@ bool BreakController::left_modes() const { return left_modes_ || modes_.open() >
 // ---------------------------------------------------------------- breaks
 
 GraphBreakReason BreakController::ReasonHere(GraphBreakKind kind, std::string_view context) const {
+  const HookScope native(HookMode::kOff);  // Python reads the lines, which is no code of the program's
   const std::vector<Activation*>& frames = frames_.all();
   std::size_t last = frames.size() - 1;
   const auto is_shown = [](const Activation* act) {
@@ -157,6 +159,7 @@ Value BreakController::Break(GraphBreakKind kind, std::string_view context) {
   if (control_.unwinding) return Unwound();
   needs_frames_ = calls_without_frames_ > 0;
   left_modes_ = modes_.open() > 0;
+  control_.Unwind();
   const std::vector<Activation*>& frames = frames_.all();
   BreakRecord record;
   // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).

@@ -50,8 +50,8 @@ class ContextVariables {
   const Setting* ResetBy(const Tracked& variable) const;  // the last token from before; null: none
   // Without what this piece has set; absent: it is not set.
   std::pair<Ref, SourceId> Before(const Tracked& variable);
-  [[nodiscard]] bool Copy(
-      Tracked& variable);  // what it is before the frame, into the context of the attempt; false: broke
+  // What it is before the frame, into the context of the attempt; false: broke.
+  [[nodiscard]] bool Copy(Tracked& variable);
 
   BreakController& breaks_;
   BackwardPhase& backward_;

@@ -78,8 +78,8 @@ class ReadJournal {
   // frame_ops::TypeLookup with its guard; borrowed or null.
   BorrowedRef LookupInType(PyTypeObject* type, BorrowedRef name);
   BorrowedRef LookupInType(PyTypeObject* type, const char* name);
-  [[nodiscard]] bool GuardProtocolMethods(
-      PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make; false: broke
+  // All dunder look-ups that C slots of a heap type make; false: broke.
+  [[nodiscard]] bool GuardProtocolMethods(PyTypeObject* type);
   // Of the types that were looked at: the text of an error of C code's has names of classes, which a program may
   // change.
   void GuardNamesIn(BorrowedRef error);

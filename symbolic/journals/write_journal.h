@@ -68,8 +68,8 @@ class WriteJournal {
 
   // ---- globals
   OverlayWrite* FindGlobal(BorrowedRef globals, BorrowedRef name);  // a null value: it was deleted
-  [[nodiscard]] bool WriteGlobal(BorrowedRef globals, BorrowedRef name,
-                                 BorrowedRef value);  // null: deleted; false: broke
+  // A null value: it is deleted. False: broke.
+  [[nodiscard]] bool WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value);
   const GlobalWrites& globals() const { return globals_; }
 
   // ---- ends of objects

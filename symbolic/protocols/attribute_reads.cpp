@@ -89,7 +89,8 @@ AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, SpecialMe
       special_(special),
       missing_(missing),
       tensor_attributes_(tensor_attributes),
-      calls_(calls) {}
+      calls_(calls),
+      of_super_(journals, *this, calls) {}
 
 Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   PyTuple_Check(owner.object.get()) ? reads_.Move(owner) : reads_.Consume(owner);  // a torch.Size has no number itself
@@ -102,7 +103,7 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
     return ModuleGetAttr(act, owner, name);
   }
   if (PyType_Check(owner.object.get())) return TypeGetAttr(act, owner, name);
-  if (owner.object.type() == &PySuper_Type) return SuperGetAttr(act, owner, name);
+  if (owner.object.type() == &PySuper_Type) return of_super_.GetAttr(act, owner, name);
   PyTypeObject* type = owner.object.type();
   const bool heap = IsPythonClass(type);
   if (type == TorchFunctionsType() || type == AutogradEngineType()) {

@@ -1,10 +1,11 @@
 // AttributeReads: the attribute protocol with sources, as CPython has it: type look-up, data descriptors, the
-// instance's own attributes, other descriptors, __getattr__; and its forms for modules, types and super(). Invariant:
+// instance's own attributes, other descriptors, __getattr__; and its forms for modules and types. Invariant:
 // each look-up on the way has its guard, also one that found nothing.
 #ifndef FRAMEFUSE_SYMBOLIC_PROTOCOLS_ATTRIBUTE_READS_H_
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_ATTRIBUTE_READS_H_
 
 #include "symbolic/evaluator/protocols.h"
+#include "symbolic/protocols/super_attributes.h"
 
 namespace framefuse {
 
@@ -35,8 +36,7 @@ class AttributeReads {
   Value LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self);
   Value ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name);
   Value OwnObjectOfModule(ValueView module, BorrowedRef name);
-  Value LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
-                      bool two_argument, bool, Value*);
+  SuperAttributes& of_super() { return of_super_; }
 
  private:
   Value FieldOfClass(Activation& act, ValueView owner, BorrowedRef name, BorrowedRef in_meta);
@@ -46,7 +46,6 @@ class AttributeReads {
   BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;
   Value TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name);
   Value ThreadLocalAttr(Activation& act, ValueView owner, const Tracked& local, BorrowedRef name);
-  Value SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name);
 
   BreakController& breaks_;
   NativeBoundary& boundary_;
@@ -61,6 +60,7 @@ class AttributeReads {
   MissingAttributes& missing_;
   TensorAttributes& tensor_attributes_;
   CallEvaluator& calls_;
+  SuperAttributes of_super_;
 };
 
 }  // namespace framefuse

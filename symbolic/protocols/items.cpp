@@ -122,6 +122,18 @@ bool Items::IsClassOrClasses(BorrowedRef key) const {
   return all;
 }
 
+// Parts of it that were made here are no more than lists and tuples.
+bool Items::IsSameLater(BorrowedRef key) const {
+  if (IsLeaf(key)) return !tracer_.numbers().IsSymbolic(key);
+  if (!PyTuple_CheckExact(key.get()) && !PyList_CheckExact(key.get())) {
+    return IsFromOutside(key) || objects_.Find(key) != nullptr;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(key.get()); ++i) {
+    if (!IsSameLater(PySequence_Fast_GET_ITEM(key.get(), i))) return false;
+  }
+  return true;
+}
+
 Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
   BorrowedRef in_meta = reads_.LookupInType(cls.object.type(), "__getitem__");
   if (in_meta && PyFunction_Check(in_meta.get())) {
@@ -183,7 +195,9 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     if (!arguments_.PrepareNative(key)) return Value();
     const HookScope native(HookMode::kOff);
-    return boundary_.Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
+    Value alias = boundary_.Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
+    if (!alias || !IsSameLater(key.object)) return alias;
+    return objects_.Adopt(alias.object, reads_.ConstantSource(alias.object));  // typing keeps it, and gives it again
   }
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
     BorrowedRef method = reads_.LookupInType(type, "__getitem__");

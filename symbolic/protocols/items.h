@@ -35,6 +35,7 @@ class Items {
  private:
   bool IsFromOutside(BorrowedRef cls) const;
   bool IsClassOrClasses(BorrowedRef key) const;
+  bool IsSameLater(BorrowedRef key) const;
   [[nodiscard]] bool MoveItems(Tracked& tuple);  // false: broke
   Value ClassItem(Activation& act, ValueView cls, ValueView key);
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from conformance import gradients
+from conformance import gradients, work
 from conformance.judge import OK, WRONG, judge
 from conformance.program import Case, Program
 from conformance.sample import leaf, vector
@@ -22,7 +22,7 @@ class Replaced(PlainPython):
         return lambda *args: self.other(*args)
 
     def counters(self):
-        return dict.fromkeys(("attempts", "captured", "graphs", "nodes"), self.made) | {"breaks": self.breaks * self.made}
+        return dict.fromkeys(work.COUNTERS, self.made) | {"breaks": self.breaks * self.made, "given_up": 0}
 
 
 def verdict(f, other, *args, **system):

@@ -1,5 +1,7 @@
 """torch.autograd.Function in captured code: forward and backward are the program's own, gradients are eager's."""
 
+import linecache
+
 import framefuse
 import pytest
 import torch
@@ -154,3 +156,15 @@ def test_a_gradient_written_in_place_is_not_captured():
     framefuse.compile(f, backend="aten")(X).backward(given, inputs=X)
     assert given.tolist() == X.grad.tolist() == [3] * 5
     X.grad = None
+
+
+def test_lines_of_a_break_in_a_backward_function_are_read_outside_of_the_capture(monkeypatch):
+    """What Python does to show a line is no code of the program's: it would break again, and show a line."""
+    asked = []
+    getlines = linecache.getlines
+    monkeypatch.setattr(linecache, "getlines", lambda *args: (asked.append(args[0]), getlines(*args))[1])
+    with framefuse.capture_logs("graph_breaks", "fallbacks") as records:
+        framefuse.compile(lambda x: ReadsGlobal.apply(x) * x, backend="aten")(X)
+    assert len(asked) < 20
+    (told,) = framefuse.explain(lambda x: ReadsGlobal.apply(x) * x)(X).break_reasons
+    assert "backward function reads" in str(told) and records

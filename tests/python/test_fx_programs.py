@@ -342,3 +342,68 @@ def test_backends_of_torchs_registry(backend):
         got.sum().backward()
         wanted.sum().backward()
         torch.testing.assert_close(w.grad, v.grad)
+
+
+def test_a_training_step_that_returns_its_loss_as_a_number():
+    """One graph for all numbers, also those that are equal to nothing, and one for the first call, which finds no gradient."""
+
+    def step(w, x):
+        w.grad = None
+        loss = (w * x).sum()
+        loss.backward()
+        with torch.no_grad():
+            w.sub_(w.grad * 0.1)
+        return loss.item(), loss.detach().tolist()
+
+    compiled = framefuse.compile(step, backend=run_graph, fullgraph=True)
+    w, plain = leaf(), leaf()
+    before = framefuse.statistics()["captures"]
+    for k in (1.0, 2.5, 0.0, float("inf"), -3.0, float("nan")):
+        found, wanted = compiled(w, vector() * k), step(plain, vector() * k)
+        assert repr(found) == repr(wanted)
+        same(w.detach(), plain.detach())
+        if not w.isfinite().all():
+            w, plain = leaf(), leaf()
+            w.grad = plain.grad = torch.zeros(4)
+    assert framefuse.statistics()["captures"] == before + 2 and len(graphs) == 2
+    longer = torch.arange(6.0)
+    assert compiled(longer.clone().requires_grad_(), longer) == step(longer.clone().requires_grad_(), longer)
+
+
+def test_numbers_that_the_graph_itself_needs_break_it():
+    """A number that is handed on is that of its place, whatever is written later; the graph ends before one that it computes with."""
+
+    def handed_on(x):
+        y = x * 2
+        first = y[0].item()
+        y.add_(1)
+        return first, y[0].item(), y
+
+    def computed_with(x):
+        return x * (x * 2).sum().item()
+
+    def looked_at(x):
+        return x + 1 if (x * 2).sum().item() > 10 else x - 1
+
+    compare(handed_on, vector, calls=3)
+    assert len(graphs) == 1
+    for f in (computed_with, looked_at):
+        no_break = framefuse.statistics()["graph_breaks"]
+        compiled = framefuse.compile(f, backend=run_graph)
+        for k in (1.0, -1.0, 3.0):
+            same(compiled(vector() * k), f(vector() * k))
+        assert framefuse.statistics()["graph_breaks"] > no_break
+
+
+def test_views_whose_history_a_pass_has_used_up():
+    def f(w, x):
+        r = (x + w.sum() * 3).view(-1)[:2]
+        (r * w[:2]).sum().backward()
+        return r
+
+    got, wanted = (g(leaf(), vector()) for g in (framefuse.compile(f, backend=run_graph, fullgraph=True), f))
+    same(got.detach(), wanted.detach())
+    for r in (got, wanted):
+        assert r.requires_grad and not r.is_leaf
+        with pytest.raises(RuntimeError, match="second time"):
+            r.sum().backward()

@@ -2,7 +2,9 @@
 
 import typing
 
-from conformance.program import Case, program
+import torch
+
+from conformance.program import Args, Case, program
 from conformance.sample import vector
 
 T = typing.TypeVar("T")
@@ -165,3 +167,19 @@ def hints_of_what_has_none():
             return x, "none"
 
     return Case(f, vector(), 3)
+
+
+@program(whole=False)
+def forms_that_typing_keeps():
+    """Each is one object, also behind a break."""
+
+    def forms():
+        return typing.Optional[int], typing.Dict[str, int], typing.Literal["a"], typing.Callable[[int], str], typing.List[typing.Optional[T]]
+
+    def f(x):
+        kept = forms()
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y, [a is b for a, b in zip(kept, forms())]
+
+    return Case(f, vector(), then=[lambda: Args(vector(4))])

@@ -6,6 +6,7 @@ import sys
 import torch
 
 from conformance.program import Args, Case, program
+from conformance.sample import matrix
 
 sys.path.append(str(pathlib.Path(__file__).parents[3] / "benchmarks"))
 import models  # noqa: E402  (the models that the benchmarks measure, in other sizes)
@@ -56,3 +57,15 @@ def resnet18_in_training_and_evaluation():
 def densenet_in_training_and_evaluation():
     model = models.DenseNet121(growth=2, layers=(1, 2, 1, 1), classes=5)
     return Case(model, _images(32), then=[lambda: model.eval() and None])
+
+
+@program
+def lstm_in_training():
+    layer = torch.nn.LSTM(3, 4)
+
+    def f(x):
+        output, (hidden, _) = layer(x)
+        (output.sum() + hidden.sum()).backward()
+        return output.detach()
+
+    return Case(f, matrix(2, 3), then=[lambda: Args(matrix(2, 3) + 1)], observe=[layer])

@@ -89,3 +89,23 @@ def pass_in_a_mode_of_its_own():
         return scale, torch.is_grad_enabled()
 
     return Case(f, vector(), leaf(3, 2.0))
+
+
+@program(whole=False)
+def views_whose_history_is_used_up():
+    def f(w, x):
+        r = (x + w.sum() * 3).view(-1)[:2]
+        (r * w[:2]).sum().backward()
+        return r, w.grad.clone()
+
+    return Case(f, leaf(), vector())
+
+
+@program(whole=False)
+def loss_as_a_number():
+    def f(w, x):
+        loss = (w * x).sum()
+        loss.backward()
+        return loss.item(), w.grad * 2
+
+    return Case(f, leaf(), vector(), then=[lambda: Args(leaf(), vector(start=4.0)), lambda: Args(leaf(5), vector(5))])

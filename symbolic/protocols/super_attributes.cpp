@@ -1,8 +1,9 @@
-// Attributes of super(): the look-up goes on behind a class in the order of another one's bases.
+#include "symbolic/protocols/super_attributes.h"
 
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/class_order.h"
+#include "symbolic/journals/journals.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -13,11 +14,20 @@
 
 namespace framefuse {
 
-Value AttributeReads::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name) {
+SuperAttributes::SuperAttributes(Journals& journals, AttributeReads& attributes, CallEvaluator& calls)
+    : breaks_(journals.breaks()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      writes_(journals.writes()),
+      attributes_(attributes),
+      calls_(calls) {}
+
+Value SuperAttributes::GetAttr(Activation& act, ValueView super_object, BorrowedRef name) {
   static PyObject* const class_name = PyUnicode_InternFromString("__class__");
   // One that existed before a break is read by its parts.
   const auto part = [&](const char* member) {
-    return ReadMember(reads_.LookupInType(&PySuper_Type, member), super_object, &PySuper_Type).object;
+    return attributes_.ReadMember(reads_.LookupInType(&PySuper_Type, member), super_object, &PySuper_Type).object;
   };
   const Ref self = part("__self__");
   const Ref this_class = self ? part("__thisclass__") : Ref();
@@ -43,14 +53,14 @@ Value AttributeReads::SuperGetAttr(Activation& act, ValueView super_object, Borr
       const ValueView owner(self, t != nullptr ? t->source : kNoSource);
       const bool through_class = self.get() == self_class.get();
       if (through_class && PyFunction_Check(found)) return objects_.Adopt(found, source);
-      return BindDescriptor(act, found, source, owner, start);
+      return attributes_.BindDescriptor(act, found, source, owner, start);
     }
   }
   return boundary_.Wrap(Ref::Steal(PyObject_GetAttr(super_object.object, name)));
 }
 
-Value AttributeReads::LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self,
-                                    BorrowedRef name, bool two_argument, bool, Value*) {
+Value SuperAttributes::Load(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
+                            bool two_argument) {
   Value object;
   if (two_argument || global_super.object.get() == reinterpret_cast<PyObject*>(&PySuper_Type)) {
     const ValueView args[] = {cls, self};
@@ -59,7 +69,7 @@ Value AttributeReads::LoadSuperAttr(Activation& act, ValueView global_super, Val
     object = calls_.CallWith(act, global_super, {}, nullptr, Completion::kCallback);
   }
   if (!object) return Value();
-  return LoadAttr(act, object, name);
+  return attributes_.LoadAttr(act, object, name);
 }
 
 }  // namespace framefuse

@@ -1,11 +1,11 @@
-// BackwardPlan, second part: the backward through autograd, for create_graph.
+#include "backends/autograd/differentiable_plans.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/autograd/backward_plan.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
@@ -56,14 +56,17 @@ Closure CloseOver(const Graph& joint, const std::vector<ValueId>& roots, const s
 
 }  // namespace
 
-std::vector<bool> BackwardPlan::ConstantValues() const {
-  std::vector<bool> constant(joint_.values.size(), true);
-  for (std::size_t g = 0; g < input_gradients(); ++g) {
-    constant[At(joint_.inputs[At(joint_.outputs[At(gradients_[g])].input)].value)] = false;
+DifferentiablePlans::DifferentiablePlans(const BackwardPlan& plan) : plan_(plan) { FindInputs(); }
+
+std::vector<bool> DifferentiablePlans::ConstantValues() const {
+  const Graph& joint = plan_.joint();
+  std::vector<bool> constant(joint.values.size(), true);
+  for (std::size_t g = 0; g < plan_.input_gradients(); ++g) {
+    constant[At(joint.inputs[At(joint.outputs[At(plan_.gradients()[g])].input)].value)] = false;
   }
-  for (std::int32_t t : tangents_) constant[At(joint_.inputs[At(t)].value)] = false;
-  for (const Node& n : joint_.nodes) {
-    if (CutsGradient(joint_, n)) continue;
+  for (std::int32_t t : plan_.tangents()) constant[At(joint.inputs[At(t)].value)] = false;
+  for (const Node& n : joint.nodes) {
+    if (CutsGradient(joint, n)) continue;
     bool all = true;
     ir::ForEachUse(n, [&](ValueId v) { all = all && constant[At(v)]; });
     if (all) continue;
@@ -74,28 +77,29 @@ std::vector<bool> BackwardPlan::ConstantValues() const {
   return constant;
 }
 
-void BackwardPlan::FindRecomputeInputs() {
+void DifferentiablePlans::FindInputs() {
+  const Graph& joint = plan_.joint();
   std::vector<bool> taken = ConstantValues();
-  std::vector<bool> is_saved(joint_.values.size(), false);
-  for (const SavedValue& s : saved_) is_saved[At(s.value)] = true;
+  std::vector<bool> is_saved(joint.values.size(), false);
+  for (const SavedValue& s : plan_.saved()) is_saved[At(s.value)] = true;
   for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = taken[v] && is_saved[v];
   std::vector<ValueId> roots;
-  for (std::int32_t o : gradients_) roots.push_back(joint_.outputs[At(o)].value);
-  Closure closure = CloseOver(joint_, roots, taken);
-  for (std::size_t i = 0; i < joint_.inputs.size(); ++i) {
-    const ir::Input& in = joint_.inputs[i];
+  for (std::int32_t o : plan_.gradients()) roots.push_back(joint.outputs[At(o)].value);
+  Closure closure = CloseOver(joint, roots, taken);
+  for (std::size_t i = 0; i < joint.inputs.size(); ++i) {
+    const ir::Input& in = joint.inputs[i];
     if (in.role == ir::InputRole::kTangent || in.mutated || !closure.used[At(in.value)] || is_saved[At(in.value)])
       continue;
-    recompute_inputs_.push_back(static_cast<std::int32_t>(i));
+    inputs_.push_back(static_cast<std::int32_t>(i));
   }
 }
 
-absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferentiable(const Key& key,
-                                                                                     const std::string& through) const {
+absl::StatusOr<const DifferentiablePlan*> DifferentiablePlans::Find(const BackwardPlan::Key& key,
+                                                                    const std::string& through) const {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<Differentiable>& found = differentiable_[absl::StrCat(key.Name(), "|", through)];
+  std::unique_ptr<DifferentiablePlan>& found = found_[absl::StrCat(key.Name(), "|", through)];
   if (found == nullptr) {
-    FF_ASSIGN_OR_RETURN(found, CompileDifferentiable(key, through));
+    FF_ASSIGN_OR_RETURN(found, Compile(key, through));
   }
   return found.get();
 }
@@ -119,34 +123,34 @@ std::vector<bool> DropUndefined(const BackwardPlan& plan, const BackwardPlan::Ke
 
 }  // namespace
 
-ValueId BackwardPlan::ResultOf(std::size_t tangent, const Graph& joint) const {
-  return joint.outputs[At(joint.inputs[At(tangents_[tangent])].tangent_of)].value;
+ValueId DifferentiablePlans::ResultOf(std::size_t tangent, const Graph& joint) const {
+  return joint.outputs[At(joint.inputs[At(plan_.tangents()[tangent])].tangent_of)].value;
 }
 
-absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::CompileDifferentiable(
-    const Key& key, const std::string& through) const {
-  Graph joint = joint_;
-  std::vector<CutPoint> places;
-  for (const OutputGradient& o : CutBy(key)) {
-    places.push_back({At(gradients_[o.gradient]), joint.inputs[At(tangents_[o.tangent])].value});
+absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile(const BackwardPlan::Key& key,
+                                                                                 const std::string& through) const {
+  Graph joint = plan_.joint();
+  std::vector<BackwardPlan::CutPoint> places;
+  for (const BackwardPlan::OutputGradient& o : plan_.CutBy(key)) {
+    places.push_back({At(plan_.gradients()[o.gradient]), joint.inputs[At(plan_.tangents()[o.tangent])].value});
   }
-  FF_RETURN_IF_ERROR(CutAt(joint, places));
-  const std::vector<bool> comes = DropUndefined(*this, key, joint);
+  FF_RETURN_IF_ERROR(BackwardPlan::CutAt(joint, places));
+  const std::vector<bool> comes = DropUndefined(plan_, key, joint);
   MakeDifferentiable(joint);
   std::vector<ValueId> roots;
   std::vector<ir::Output> outputs;
   std::vector<std::int32_t> gradients;
   for (std::size_t g = 0; g < comes.size(); ++g) {
     if (!comes[g]) continue;
-    ir::Output o = graph_.outputs[g];
-    o.value = joint.outputs[At(gradients_[g])].value;
+    ir::Output o = plan_.graph().outputs[g];
+    o.value = joint.outputs[At(plan_.gradients()[g])].value;
     roots.push_back(o.value);
     outputs.push_back(std::move(o));
     gradients.push_back(static_cast<std::int32_t>(g));
   }
   const std::vector<bool> constant = ConstantValues();
   std::vector<bool> taken(joint.values.size(), false);
-  for (const SavedValue& s : saved_) taken[At(s.value)] = !s.is_input && constant[At(s.value)];
+  for (const SavedValue& s : plan_.saved()) taken[At(s.value)] = !s.is_input && constant[At(s.value)];
   const std::vector<ir::NodeIndex> definitions = joint.Definitions();
   const Closure all = CloseOver(joint, roots, taken);
   std::vector<std::size_t> results;
@@ -159,7 +163,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
     results.push_back(t);
     values.emplace_back().value = v;
   }
-  FF_ASSIGN_OR_RETURN(std::unique_ptr<Differentiable> found, Differentiate(joint, outputs, taken, results));
+  FF_ASSIGN_OR_RETURN(std::unique_ptr<DifferentiablePlan> found, Differentiate(joint, outputs, taken, results));
   if (!results.empty()) {
     FF_ASSIGN_OR_RETURN(found->of_results, Differentiate(joint, values, taken, {}));
   }
@@ -167,10 +171,10 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
   return found;
 }
 
-absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Differentiate(
+absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differentiate(
     const Graph& joint, const std::vector<ir::Output>& outputs, const std::vector<bool>& taken,
     const std::vector<std::size_t>& results) const {
-  auto result = std::make_unique<Differentiable>();
+  auto result = std::make_unique<DifferentiablePlan>();
   std::vector<ValueId> roots;
   for (const ir::Output& o : outputs) roots.push_back(o.value);
   std::vector<bool> given = taken;
@@ -188,10 +192,11 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Diff
     result->inputs.push_back(static_cast<std::int32_t>(i));
     builder.AddInput(in.value, ir::Input());
   }
-  for (std::size_t s = 0; s < saved_.size(); ++s) {
-    if (!taken[At(saved_[s].value)] || !closure.used[At(saved_[s].value)]) continue;
+  for (std::size_t s = 0; s < plan_.saved().size(); ++s) {
+    const ValueId value = plan_.saved()[s].value;
+    if (!taken[At(value)] || !closure.used[At(value)]) continue;
     result->saved.push_back(static_cast<std::int32_t>(s));
-    builder.AddInput(saved_[s].value, ir::Input());
+    builder.AddInput(value, ir::Input());
   }
   for (const std::size_t t : results) {
     result->results.push_back(t);

@@ -1,0 +1,57 @@
+// DifferentiablePlans: a backward through autograd itself, for create_graph. The joint graph runs operator by operator
+// from the graph's own inputs; values that no differentiable input reaches are taken as they were saved. A plan is made
+// when it is first asked for. Invariant: thread-safe; the BackwardPlan that owns it outlives it.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_DIFFERENTIABLE_PLANS_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_DIFFERENTIABLE_PLANS_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/autograd/backward_plan.h"
+
+namespace framefuse {
+
+// A second derivative comes to the nodes of `results` where the forward is computed from them as they were handed out.
+struct DifferentiablePlan {
+  std::unique_ptr<Executable> executable;
+  std::vector<std::int32_t> inputs;                // used inputs: of the joint graph, tangents included
+  std::vector<std::int32_t> saved;                 // used saved values, after the inputs
+  std::vector<std::size_t> results;                // tangents of used results, after these
+  std::unique_ptr<DifferentiablePlan> of_results;  // computes their values; null: there are none
+  std::vector<std::int32_t> gradients;             // gradient of each output
+};
+
+class DifferentiablePlans {
+ public:
+  explicit DifferentiablePlans(const BackwardPlan& plan);
+
+  // Inputs of the joint graph that only these plans need.
+  const std::vector<std::int32_t>& inputs() const { return inputs_; }
+  // `through`: one character for each tangent, '1' if a second derivative is to come to its result's node.
+  absl::StatusOr<const DifferentiablePlan*> Find(const BackwardPlan::Key& key, const std::string& through) const;
+
+ private:
+  void FindInputs();
+  // Values that do not change with a differentiable input.
+  std::vector<bool> ConstantValues() const;
+  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key,
+                                                              const std::string& through) const;
+  // What computes `outputs` from inputs, saved values that are `taken`, and `results`, which are taken, too.
+  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Differentiate(const ir::Graph& joint,
+                                                                    const std::vector<ir::Output>& outputs,
+                                                                    const std::vector<bool>& taken,
+                                                                    const std::vector<std::size_t>& results) const;
+  ir::ValueId ResultOf(std::size_t tangent, const ir::Graph& joint) const;
+
+  const BackwardPlan& plan_;
+  std::vector<std::int32_t> inputs_;
+  mutable std::mutex mutex_;
+  mutable absl::flat_hash_map<std::string, std::unique_ptr<DifferentiablePlan>> found_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_DIFFERENTIABLE_PLANS_H_
