@@ -26,8 +26,10 @@
 #include "python/graph_plan.h"
 #include "python/log_relay.h"
 #include "python/package_bindings.h"
+#include "symbolic/attempt/breaks_as_errors.h"
 #include "symbolic/calls/sized_substitutes.h"
 #include "symbolic/dispatch/api.h"
+#include "symbolic/dispatch/compile_callbacks.h"
 #include "symbolic/entry/deferred_warnings.h"
 #include "symbolic/entry/entry_use.h"
 
@@ -162,6 +164,10 @@ void BindSpecialFunctions(py::module_& m) {
     AddSizedSubstitute(Borrow(callable), Borrow(replacement));
   });
   m.def("register_deferred", [](const py::object& callable) { RegisterDeferred(Borrow(callable)); });
+  m.def("register_breaks_as_errors",
+        [](const py::dict& globals, const py::str& name) { RegisterBreaksAsErrors(Borrow(globals), Borrow(name)); });
+  m.def("set_compile_callbacks",
+        [](const py::object& before, const py::object& after) { SetCompileCallbacks(ToRef(before), ToRef(after)); });
   m.def("register_mark", [](const py::object& callable) { RegisterMark(Borrow(callable)); });
   m.def("allow_in_graph", [](const py::object& callable) { AllowInGraph(Borrow(callable)); });
 }

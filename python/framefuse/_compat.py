@@ -325,7 +325,7 @@ def _on_dynamo_imported(dynamo):
     regions = sys.modules.get("torch._higher_order_ops.invoke_subgraph")
     if regions is not None:  # torch.compiler.nested_compile_region: a region is captured as any call
         _register(regions, {"invoke_subgraph_placeholder": _call_region})
-    _torch_knobs.tell_of_callbacks(dynamo)
+    _torch_knobs.follow_compilations(dynamo)
     while _waiting:
         _waiting.pop(0)(dynamo)
 

@@ -85,6 +85,46 @@ class set_stance:
         return with_stance
 
 
+# Captured code writes it as any global; a break asks for its value there (symbolic/attempt/breaks_as_errors.h).
+_breaks_are_errors = False
+_C.register_breaks_as_errors(globals(), "_breaks_are_errors")
+
+
+class error_on_graph_break:
+    """Make graph breaks errors, or breaks again, in a block or in the calls of a decorated function.
+
+    Where `error` is true a break raises `Unsupported`, as `compile(fullgraph=True)` does for the whole function; with
+    `fullgraph=True` this changes nothing. It is asked for when code is compiled: a block that has an entry runs it.
+    `torch._dynamo.error_on_graph_break` means the same. Raises `TypeError` for anything but a bool.
+    """
+
+    def __init__(self, error: bool):
+        if not isinstance(error, bool):
+            raise TypeError(f"error must be True or False, not {error!r}")
+        self._error = error
+        self._before: list[bool] = []
+
+    def __enter__(self):
+        global _breaks_are_errors
+        self._before.append(_breaks_are_errors)
+        _breaks_are_errors = self._error
+        return self
+
+    def __exit__(self, *exc_info):
+        global _breaks_are_errors
+        _breaks_are_errors = self._before.pop()
+
+    def __call__(self, fn: F) -> F:
+        error = self._error
+
+        @functools.wraps(fn)
+        def with_setting(*args, **kwargs):
+            with error_on_graph_break(error):
+                return fn(*args, **kwargs)
+
+        return with_setting  # type: ignore[return-value]
+
+
 def allow_in_graph(fn: Callable[..., Any] | Sequence[Callable[..., Any]]) -> Any:
     """Record calls of `fn` as one node of the graph, without looking into it; returns `fn`. Takes a list or tuple too.
 

@@ -188,7 +188,7 @@ _WITHOUT_MEANING = {
     "isolate_recompiles": "limits of framefuse count for each compiled object already",
     "shapes_spec": "sizes that change become symbolic by themselves; framefuse.mark_dynamic says it beforehand",
     "guard_filter_fn": "framefuse checks all of its guards",
-    "error_on_graph_break": "use fullgraph=True",
+    "error_on_graph_break": "use framefuse.error_on_graph_break(True) around the calls, or fullgraph=True",
 }
 
 

@@ -4,9 +4,9 @@ A knob is honoured, or a warning says once, by its name, that it has no effect a
 Invariant: `leave` puts framefuse's settings back to what they were before `follow`.
 """
 
-import functools
 import os
 import sys
+import threading
 import warnings
 
 from framefuse import _C
@@ -50,7 +50,6 @@ _OF_OTHERS = {
 _OURS = ("recompile_limit", "accumulated_recompile_limit", "fail_on_recompile_limit_hit", "suppress_errors", "error_on_recompile", "specialize_int", "capture_on")
 
 _CUDA_GRAPHS = ("torch._inductor.config", "triton.cudagraphs")
-_NO_CALLBACKS = "nobody is called at a compilation; the trace and the log recompiles tell of each"
 
 _told: "set[str]" = set()
 _before: "dict[str, object] | None" = None  # framefuse's settings, while torch's are followed
@@ -139,28 +138,21 @@ def records_cuda_graphs() -> bool:
     return settings is not None and not settings._is_default(_CUDA_GRAPHS[1]) and bool(settings.triton.cudagraphs)
 
 
-def tell_of_callbacks(dynamo) -> None:
-    """Warn of functions that torch._dynamo is to call at a compilation, and of error_on_graph_break, when somebody uses them."""
-    for owner, name, knob, instead in (
-        (dynamo.callback.CompilationCallbackHandler, "register_start_callback", "torch._dynamo.callback.on_compile_start", _NO_CALLBACKS),
-        (dynamo.callback.CompilationCallbackHandler, "register_end_callback", "torch._dynamo.callback.on_compile_end", _NO_CALLBACKS),
-        (getattr(dynamo.decorators, "ErrorOnGraphBreakDecoratorContextManager", None), "__enter__", "torch._dynamo.error_on_graph_break", "use compile(fullgraph=True)"),
-    ):
-        if owner is not None:
-            _tell_when_called(owner, name, knob, instead)
+def follow_compilations(dynamo) -> None:
+    """Take over what says that a break is an error, and have torch._dynamo.callback's functions hear of our compilations."""
+    if hasattr(dynamo.utils, "_error_on_graph_break"):
+        _C.register_breaks_as_errors(vars(dynamo.utils), "_error_on_graph_break")
+    under_way = threading.local()
 
+    def before(compile_id):
+        telling = dynamo.callback.callback_handler.install_callbacks(dynamo.callback.CallbackTrigger.DYNAMO, compile_id)
+        telling.__enter__()
+        vars(under_way).setdefault("told", []).append(telling)
 
-def _tell_when_called(owner, name, knob, instead):
-    theirs = getattr(owner, name)
+    def after(compile_id):
+        under_way.told.pop().__exit__(None, None, None)
 
-    @functools.wraps(theirs)
-    def told(*args, **kwargs):
-        if _before is not None:
-            warn_once(knob, instead)
-        return theirs(*args, **kwargs)
-
-    _C.register_substitute(told, theirs)  # in captured code nobody is told
-    setattr(owner, name, told)
+    _C.set_compile_callbacks(before, after)
 
 
 def dynamic_of(dynamic: "bool | None") -> "bool | None":
@@ -218,4 +210,4 @@ def _is_of_settings(frame):
     return frame.f_globals.get("__name__") in (__name__, "torch.utils._config_module")
 
 
-__all__ = ["dynamic_of", "follow", "leave", "records_cuda_graphs", "tell_of_callbacks", "tell_of_ignored", "tell_of_others", "warn_once"]
+__all__ = ["dynamic_of", "follow", "follow_compilations", "leave", "records_cuda_graphs", "tell_of_ignored", "tell_of_others", "warn_once"]

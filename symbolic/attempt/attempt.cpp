@@ -10,6 +10,7 @@
 #include "common/logging.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/ambient/quiet.h"
+#include "symbolic/attempt/breaks_as_errors.h"
 #include "symbolic/attempt/capture_log.h"
 #include "symbolic/attempt/exported_graph.h"
 #include "symbolic/attempt/run_plan.h"
@@ -51,6 +52,7 @@ class Driver {
   enum class Next : std::uint8_t { kAgain, kEnd };
 
   Next After(const AttemptFound& found) {
+    result_.break_is_error = found.break_is_error;
     if (const std::optional<Next> next = ForOtherSettings(found)) return *next;
     return found.done ? Next::kEnd : ForAnotherStop(found);
   }
@@ -106,7 +108,7 @@ class Driver {
       if (plan_.TryWithoutSymbols(found)) return FromTheBeginning();
       reason_ = found.broke->reason;
       // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
-      if (settings_.fullgraph || reason_->kind == GraphBreakKind::kInterrupted) {
+      if (settings_.fullgraph || found.break_is_error || reason_->kind == GraphBreakKind::kInterrupted) {
         result_.broke_at = reason_;
         return Next::kEnd;
       }
@@ -206,14 +208,13 @@ class Driver {
         found.needs_frames = capture.breaks().needs_frames();
         found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
         if (found.needs_frames || found.needs_static_sizes) break;
-        found.warned = capture.tracer().Warned();
-        found.leaf = capture.breaks().leaf();
         AfterUnwinding(capture, &found);
         break;
       default:
         Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
         found.done = true;
     }
+    found.break_is_error = found.broke && BreaksAreErrors(capture.writes());
     capture.breaks().Unwind();
     PyErr_Clear();
     return found;
@@ -251,6 +252,8 @@ class Driver {
   }
 
   void AfterUnwinding(Capture& capture, AttemptFound* found) {
+    found->warned = capture.tracer().Warned();
+    found->leaf = capture.breaks().leaf();
     found->broke = capture.breaks().record();
     // A long way without tensor work is Python's: what it calls is captured for itself.
     const bool idle =

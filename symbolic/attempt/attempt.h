@@ -41,6 +41,7 @@ struct AttemptSettings {
 struct AttemptResult {
   std::shared_ptr<CompiledEntry> entry;               // null: run the frame as Python
   std::optional<GraphBreakReason> broke_at;           // the break that ended (or prevented) the entry
+  bool break_is_error = false;                        // the program says so there (breaks_as_errors.h)
   std::optional<Raised> raised;                       // the program raised: run it as Python, try again next time
   std::optional<GraphBreakReason> unconfirmed_error;  // the one that escaped: Python may not get it
   std::int64_t nodes = 0;                             // of the entry's graph

@@ -18,6 +18,7 @@ struct AttemptFound {
   bool left_modes = false;   // it ended while a torch function mode of the program's was on
   RefOf<PyCodeObject> leaf;  // torch's function in which a value was looked at
   std::optional<BreakRecord> broke;
+  bool break_is_error = false;
   std::optional<CapturePosition> last_rebuildable;
 };
 

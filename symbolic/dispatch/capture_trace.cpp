@@ -1,7 +1,9 @@
 #include "symbolic/dispatch/capture_trace.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/trace.h"
@@ -74,6 +76,22 @@ const char* OutcomeOf(const AttemptResult& result) {
 }
 
 }  // namespace
+
+TracedCompile BeginTracing(frame_ops::Frame* frame, PyCodeObject* shown, std::string name,
+                           std::vector<std::string> failed) {
+  PyCodeObject* code = frame_ops::Code(frame);
+  TracedCompile traced;
+  traced.code = shown;
+  traced.resumes = !frame_ops::IsStarting(frame);
+  const bool inside = traced.resumes && shown == code;  // and not in torch's call of a module
+  traced.line = inside ? LineOf(code, frame_ops::NextInstruction(frame)) : shown->co_firstlineno;
+  traced.name = std::move(name);
+  traced.failed = std::move(failed);
+  traced.stack = CurrentStack();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  traced.begun = std::chrono::duration<double>(now).count();
+  return traced;
+}
 
 void TraceCompile(const TracedCompile& c, const AttemptResult& result) {
   TraceSource(FileNameOf(c.code));

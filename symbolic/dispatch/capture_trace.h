@@ -22,6 +22,9 @@ struct TracedCompile {
   UserStack stack;
   double begun = 0;  // seconds since the epoch
 };
+// Of a compilation that begins now: of `shown`, the code that messages name.
+TracedCompile BeginTracing(frame_ops::Frame* frame, PyCodeObject* shown, std::string name,
+                           std::vector<std::string> failed);
 void TraceCompile(const TracedCompile& compile, const AttemptResult& result);
 void TraceBreak(const GraphBreakReason& reason, const UserStack& stack);
 void TraceFallback(const EagerFallback& fallback);

@@ -17,6 +17,7 @@
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "symbolic/ambient/signal_pause.h"
+#include "symbolic/dispatch/compile_callbacks.h"
 #include "symbolic/dispatch/reporting.h"
 #include "symbolic/journals/made_classes.h"
 #include "symbolic/messages/break_hints.h"
@@ -69,6 +70,12 @@ std::string TextOfError(const Ref& error) {
   const Ref text = Ref::Steal(PyObject_Str(error));
   PyErr_Clear();
   return text ? Utf8(text) : "";
+}
+
+std::vector<std::string> WhyNoneFits(const std::vector<std::shared_ptr<Entry>>& entries, const FrameView& view) {
+  std::vector<std::string> texts;
+  for (const std::shared_ptr<Entry>& e : entries) texts.push_back(WhyNot(*e, view));
+  return texts;
 }
 
 std::string IdleText() {
@@ -126,26 +133,30 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
   return false;
 }
 
-bool EntryMaker::Report(const GraphBreakReason& reason) {
+bool EntryMaker::Report(const GraphBreakReason& reason, bool is_error) {
   ++MutableStatistics().graph_breaks;
   if (CountsKinds()) CountKind("break", GraphBreakName(reason.kind), true);
-  const bool raises = settings_.fullgraph && reason.kind != GraphBreakKind::kInterrupted;
+  const bool raises = (settings_.fullgraph || is_error) && reason.kind != GraphBreakKind::kInterrupted;
   const bool is_told = LogEnabled(LogArtifact::kGraphBreaks) || TraceEnabled() || observer_ != nullptr;
   if (!is_told && !raises) return true;
   const UserStack stack = CurrentStack();
   LogGraphBreak(reason, stack);
   if (TraceEnabled()) TraceBreak(reason, stack);
   if (observer_ != nullptr) observer_->OnBreak(reason, stack);
-  if (raises) RaiseUnsupported(reason, stack);
+  if (raises) RaiseUnsupported(settings_.fullgraph ? "fullgraph=True" : "error_on_graph_break", reason, stack);
   return !raises;
 }
 
 // ---------------------------------------------------------------- making one
 
-EntryMaker::Made EntryMaker::None(FallbackKind kind, PyCodeObject* code, std::string_view detail) {
+EntryMaker::Made EntryMaker::Raises() {
   Made made;
-  if (!Say(kind, code, detail)) made.without = Without::kRaises;
+  made.without = Without::kRaises;
   return made;
+}
+
+EntryMaker::Made EntryMaker::None(FallbackKind kind, PyCodeObject* code, std::string_view detail) {
+  return Say(kind, code, detail) ? Made() : Raises();
 }
 
 // Entries of the same program for other arguments. All modules are called by the same code of torch's: what differs
@@ -240,9 +251,7 @@ EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view, const st
   const std::string failed = entries.empty() ? "what it expects ends with each call" : site.failed_guards.Most();
   if (config().fail_on_recompile_limit_hit) {
     RaiseRecompileLimit(ShownCode(view), settings_.name, limit, failed);
-    Made made;
-    made.without = Without::kRaises;
-    return made;
+    return Raises();
   }
   // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
   const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
@@ -312,9 +321,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
       site.retries.last_failure().empty() && (view.code == compiled_code_ || HasTensorInSlots(view));
   if (!AllowsCompile(!known.empty(), !known.empty() || first_expected, ShownCode(view), why, &raised)) {
     if (!raised) return None(FallbackKind::kStance, ShownCode(view));
-    Made made;
-    made.without = Without::kRaises;
-    return made;
+    return Raises();
   }
   if (IsStreamRecorded()) {
     if (view.code == compiled_code_ && !std::exchange(recorded_stream_reported_, true)) {
@@ -342,37 +349,20 @@ EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* fr
   LogRecompile(site, known, view);
   NoteOtherSizes(known, view);
   const bool starting = frame_ops::IsStarting(frame);
+  if (!TellCompileBegins()) return Raises();
   TracedCompile traced;
-  if (TraceEnabled()) traced = Traced(known, frame);
+  if (TraceEnabled()) traced = BeginTracing(frame, ShownCode(view), settings_.name, WhyNoneFits(known, view));
   AttemptResult attempt = Attempt(thread, frame, site);
   if (attempt.entry != nullptr) attempt.entry->id = CurrentCompileId();
   if (attempt.entry != nullptr && TraceEnabled()) attempt.entry->use = CountUse(CurrentCompileId());
   if (TraceEnabled() && traced.code != nullptr) TraceCompile(traced, attempt);
-  return AfterAttempt(std::move(attempt), view, starting, site);
-}
-
-TracedCompile EntryMaker::Traced(const Entries& known, frame_ops::Frame* frame) const {
-  const FrameView view = frame_ops::View(frame);
-  TracedCompile traced;
-  traced.code = ShownCode(view);
-  traced.resumes = !frame_ops::IsStarting(frame);
-  const bool inside = traced.resumes && traced.code == view.code;  // and not in torch's call of a module
-  traced.line = inside ? LineOf(view.code, frame_ops::NextInstruction(frame)) : traced.code->co_firstlineno;
-  traced.name = settings_.name;
-  for (const std::shared_ptr<Entry>& e : known) traced.failed.push_back(WhyNot(*e, view));
-  traced.stack = CurrentStack();
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  traced.begun = std::chrono::duration<double>(now).count();
-  return traced;
+  Made made = AfterAttempt(std::move(attempt), view, starting, site);
+  return TellCompileEnds() ? std::move(made) : Raises();
 }
 
 EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site) {
   Made made;
-  const auto raises = [&] {
-    made.without = Without::kRaises;
-    return std::move(made);
-  };
-  if (attempt.broke_at && !Report(*attempt.broke_at)) return raises();
+  if (attempt.broke_at && !Report(*attempt.broke_at, attempt.break_is_error)) return Raises();
   // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
   const bool keeps_idle = settings_.fullgraph || (view.code == compiled_code_ && starting);
   const bool idle = attempt.nothing_to_do && !keeps_idle;
@@ -398,7 +388,7 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     ++MutableStatistics().bugs;
     bool raised = false;
     ReportFailure(attempt.error, attempt.backend_error, ShownCode(view), &raised);
-    return raised ? raises() : None(FallbackKind::kBug, ShownCode(view), std::string(attempt.error.message()));
+    return raised ? Raises() : None(FallbackKind::kBug, ShownCode(view), std::string(attempt.error.message()));
   }
   if (attempt.raised) {
     // It was followed to its exception: what it calls is no frame to be captured whole by itself.
@@ -445,7 +435,7 @@ bool EntryMaker::ReportErrorOfAttempt(const Made& made, PyCodeObject* code, bool
   }
   if (returned && made.unconfirmed_error) {
     CountFallback(FallbackKind::kRaisedInCapture);
-    return Report(*made.unconfirmed_error);
+    return Report(*made.unconfirmed_error, false);
   }
   if (returned) return Say(FallbackKind::kRaisedInCapture, code, made.raised->text);
   // The program's own exception is what goes on.

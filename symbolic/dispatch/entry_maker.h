@@ -82,11 +82,11 @@ class EntryMaker {
 
  private:
   Made Waiting(const FrameView& view, const Site& site, const GraphBreakReason* after);
+  static Made Raises();  // the error that is set
   Made None(FallbackKind kind, PyCodeObject* code, std::string_view detail = {});
   using Entries = std::vector<std::shared_ptr<Entry>>;
   Entries Known(const Site& site, const FrameView& view) const;
   void LogRecompile(Site& site, const Entries& known, const FrameView& view) const;
-  TracedCompile Traced(const Entries& known, frame_ops::Frame* frame) const;
   void NoteOtherSizes(const Entries& known, const FrameView& view) const;
   std::int64_t Limit() const;
   // Which limit is met, as text; empty: none.
@@ -99,8 +99,8 @@ class EntryMaker {
   [[nodiscard]] Made Compile(PyThreadState* thread, frame_ops::Frame* frame, Site& site, const Entries& known);
   AttemptResult Attempt(PyThreadState* thread, frame_ops::Frame* frame, const Site& site) const;
   Made AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site);
-  // Logs and counts a break; false: it is an error under fullgraph.
-  bool Report(const GraphBreakReason& reason);
+  // Logs and counts a break; false: it is an error, which is set: under fullgraph, or where the program says so.
+  bool Report(const GraphBreakReason& reason, bool is_error);
   bool ReportErrorOfAttempt(const Made& made, PyCodeObject* code, bool returned);
   // The code that a message about `code` names.
   PyCodeObject* Shown(PyCodeObject* code) const;

@@ -190,8 +190,8 @@ void RaiseRecompileLimit(PyCodeObject* code, const std::string& name, const std:
                  limit);
 }
 
-void RaiseUnsupported(const GraphBreakReason& reason, const UserStack& stack) {
-  SetUnsupported(absl::StrCat("fullgraph=True, but the graph breaks at ", WhatBroke(reason, stack, true)),
+void RaiseUnsupported(std::string_view setting, const GraphBreakReason& reason, const UserStack& stack) {
+  SetUnsupported(absl::StrCat(std::string(setting), ", but the graph breaks at ", WhatBroke(reason, stack, true)),
                  reason.Text());
 }
 

@@ -4,6 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_DISPATCH_REPORTING_H_
 
 #include <string>
+#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -34,8 +35,8 @@ void RaiseRecompileLimit(PyCodeObject* code, const std::string& name, const std:
                          const std::string& failed_guard);
 // Nothing is compiled in somebody's recording (soundness rule 21).
 void WarnRecordedStream(PyCodeObject* code);
-// fullgraph: sets framefuse.Unsupported.
-void RaiseUnsupported(const GraphBreakReason& reason, const UserStack& stack);
+// Sets framefuse.Unsupported. `setting`: the one that makes the break an error.
+void RaiseUnsupported(std::string_view setting, const GraphBreakReason& reason, const UserStack& stack);
 void RaiseUnsupported(const EagerFallback& fallback);
 // A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
 void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised);

@@ -460,31 +460,6 @@ def test_cuda_graphs_of_inductors_settings(ours):
     assert _drop_in._backend(None, None, None) == ("fuse", None, None)
 
 
-def test_callbacks_and_errors_on_breaks_are_named_once(ours):
-    import torch._dynamo
-    from torch._dynamo import callback
-
-    def broken(x):
-        with torch._dynamo.error_on_graph_break(True):
-            framefuse.graph_break()
-            return x + 1
-
-    def all_of_them():
-        callback.on_compile_start(print)
-        callback.on_compile_end(print)
-        with torch._dynamo.error_on_graph_break(True):
-            pass
-
-    try:
-        names = warned(all_of_them)
-    finally:
-        callback.callback_handler.clear()
-    assert names == ["torch._dynamo.callback.on_compile_start", "torch._dynamo.callback.on_compile_end", "torch._dynamo.error_on_graph_break"]
-    assert warned(all_of_them) == []
-    callback.callback_handler.clear()
-    assert torch.equal(torch.compile(broken)(X), X + 1)
-
-
 def test_explain_is_framefuses(ours):
     import torch._dynamo
 
