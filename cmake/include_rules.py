@@ -61,7 +61,7 @@ MAY_INCLUDE = {
         "symbolic/entry", "symbolic/journals", "symbolic/capture", "symbolic/reconstruct",
     },
     "symbolic/attempt": {
-        "common", "guards", "backends/graph", "symbolic/tracing", "symbolic/messages", "symbolic/frames",
+        "common", "frame_eval", "guards", "backends/graph", "symbolic/tracing", "symbolic/messages", "symbolic/frames",
         "symbolic/ambient", "symbolic/learned", "symbolic/entry", "symbolic/journals", "symbolic/capture",
         "symbolic/reconstruct", "symbolic/executables",
     },

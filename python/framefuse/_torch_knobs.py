@@ -150,7 +150,9 @@ def follow_compilations(dynamo) -> None:
         vars(under_way).setdefault("told", []).append(telling)
 
     def after(compile_id):
-        under_way.told.pop().__exit__(None, None, None)
+        told = vars(under_way).get("told")
+        if told:  # else torch._dynamo was imported by what this compilation ran
+            told.pop().__exit__(None, None, None)
 
     _C.set_compile_callbacks(before, after)
 

@@ -49,6 +49,15 @@ std::int64_t OfTensor(PyObject* tensor, const Symbol& s) {
 }
 }  // namespace
 
+std::optional<std::int64_t> EntrySizes::ValueOf(const Symbol& symbol, PyObject* object) {
+  return IsItself(symbol.dim) ? NumberOf(object, symbol.dim) : OfTensor(object, symbol);
+}
+
+std::string EntrySizes::NameOf(const Symbol& symbol, const std::string& name) {
+  if (IsItself(symbol.dim)) return name;
+  return absl::StrCat(name, symbol.of_stride ? ".stride(" : ".size(", symbol.dim, ")");
+}
+
 std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
   std::vector<std::int64_t> values;
   values.reserve(symbols.size());
@@ -57,8 +66,7 @@ std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
       values.push_back(expressions.symbols()[values.size()].hint);
       continue;
     }
-    PyObject* object = objects[s.source];
-    values.push_back(IsItself(s.dim) ? NumberOf(object, s.dim).value_or(0) : OfTensor(object, s));
+    values.push_back(ValueOf(s, objects[s.source]).value_or(0));
   }
   return values;
 }

@@ -27,6 +27,10 @@ struct EntrySizes {
   ir::ExprTable expressions;
   std::vector<Symbol> symbols;
 
+  // What a symbol is where `object` stands at its source, as bits; nothing: that is no such number.
+  [[nodiscard]] static std::optional<std::int64_t> ValueOf(const Symbol& symbol, PyObject* object);
+  // How it reads in Python, where `name` is its source.
+  [[nodiscard]] static std::string NameOf(const Symbol& symbol, const std::string& name);
   // Values of the symbols, of unbacked ones their hints; objects by SourceId.
   std::vector<std::int64_t> Read(PyObject* const* objects) const;
 };

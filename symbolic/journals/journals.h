@@ -77,7 +77,8 @@ class Journals {
   ContextVariables contexts_{breaks_, backward_, reads_, objects_, writes_};
   NativeArguments arguments_{breaks_, reads_, objects_, contents_};
   // A callable of Python's is not left halfway.
-  ValueReads values_{options_.values, options_.unbacked, !options_.fx, backward_, frames_, reads_, objects_, expected_};
+  ValueReads values_{options_.values, options_.unbacked, !options_.fx, backward_, frames_,
+                     reads_,          objects_,          symbols_,     expected_};
   RandomDraws draws_{options_.fx, breaks_, reads_, objects_, tracer_};
 };
 

@@ -242,16 +242,23 @@ std::vector<DeferredFact> Symbols::Deferred(const std::vector<ValueReads::Defini
   return deferred;
 }
 
+EntrySizes::Symbol Symbols::PlaceOf(ir::SymbolIndex symbol, const std::vector<TensorInput>& inputs) const {
+  const auto i = static_cast<std::size_t>(symbol);
+  const tracing::SizeSymbol& s = tracer_.size_symbols()[i];
+  if (s.input_index == tracing::kIsUnbackedSymbol) return {kNoSource, kIsUnbacked};
+  if (s.input_index >= 0) return {inputs[static_cast<std::size_t>(s.input_index)].source, s.dim, s.of_stride};
+  const std::vector<std::pair<SourceId, Ref>> numbers = WithoutSizes(numbers_);
+  const auto& [source, number] = numbers[static_cast<std::size_t>(s.dim)];
+  const bool is_float = tracer_.size_expressions().symbols()[i].type == ir::NumberType::kFloat;
+  if (IsOfNumpy(number)) return {source, is_float ? kIsNumpyFloat : kIsNumpyNumber};
+  return {source, is_float ? kIsFloat : kIsNumber};
+}
+
 std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>& inputs) {
   if (none()) return nullptr;
   auto sizes = std::make_shared<EntrySizes>();
   sizes->expressions = tracer_.size_expressions();
   ReadValue read;
-  const std::vector<std::pair<SourceId, Ref>> numbers = WithoutSizes(numbers_);
-  const auto source_of = [&](const tracing::SizeSymbol& s) {
-    return s.input_index == tracing::kIsNumberSymbol ? numbers[static_cast<std::size_t>(s.dim)].first
-                                                     : inputs[static_cast<std::size_t>(s.input_index)].source;
-  };
   const auto number = [&](SourceId source) {
     for (std::size_t i = 0; i < read.sources.size(); ++i) {
       if (read.sources[i] == source) return i;
@@ -259,23 +266,11 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
     read.sources.push_back(source);
     return read.sources.size() - 1;
   };
-  const auto is_float = [&](std::size_t symbol) {
-    return sizes->expressions.symbols()[symbol].type == ir::NumberType::kFloat;
-  };
-  const auto kind_of = [&](const tracing::SizeSymbol& s, bool of_float) {
-    if (IsOfNumpy(numbers[static_cast<std::size_t>(s.dim)].second)) return of_float ? kIsNumpyFloat : kIsNumpyNumber;
-    return of_float ? kIsFloat : kIsNumber;
-  };
   std::vector<SizeFacts::Symbol> symbols;
-  for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
-    if (s.input_index == tracing::kIsUnbackedSymbol) {
-      symbols.push_back({0, kIsUnbacked});
-      sizes->symbols.push_back({kNoSource, kIsUnbacked});
-      continue;
-    }
-    const int dim = s.input_index >= 0 ? s.dim : kind_of(s, is_float(sizes->symbols.size()));
-    sizes->symbols.push_back({source_of(s), dim, s.of_stride});
-    symbols.push_back({number(source_of(s)), dim, s.of_stride});
+  for (std::size_t i = 0; i < tracer_.size_symbols().size(); ++i) {
+    sizes->symbols.push_back(PlaceOf(static_cast<ir::SymbolIndex>(i), inputs));
+    const EntrySizes::Symbol& s = sizes->symbols.back();
+    symbols.push_back({s.dim == kIsUnbacked ? 0 : number(s.source), s.dim, s.of_stride});
   }
   std::vector<SizeFacts::Stride> strides;
   for (const tracing::SizedStride& s : tracer_.sized_strides()) {

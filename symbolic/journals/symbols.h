@@ -39,6 +39,8 @@ class Symbols final : public tracing::SizeListener {
   // len() of a container of the program's own, and `more` items that were appended; null: it is not symbolic.
   Ref LengthAt(BorrowedRef original, SourceId source, Py_ssize_t more);
   std::string WhereNeeded(ir::SymbolIndex unbacked) const;  // as a number; empty: nobody knows
+  // Where a symbol's value stands in a call.
+  EntrySizes::Symbol PlaceOf(ir::SymbolIndex symbol, const std::vector<TensorInput>& inputs) const;
   void OnFact(ir::Dim fact) override;
 
   // At the end of an attempt: the guard, and what the entry needs; null: no size is symbolic.

@@ -19,13 +19,15 @@ class ExpectedTruths;
 class FrameStack;
 class ObjectTable;
 class ReadJournal;
+class Symbols;
 
 class ValueReads final : public tracing::ValueReader, public tracing::CheckReader {
  public:
   // `places` null: nothing is relied on. `unbacked` null: nothing becomes a symbol. `checks_unbacked`: see
   // ChecksUnbacked.
   ValueReads(ValuePlaces* places, const UnbackedPlaces* unbacked, bool checks_unbacked, const BackwardPhase& backward,
-             FrameStack& frames, ReadJournal& reads, const ObjectTable& objects, ExpectedTruths& expected)
+             FrameStack& frames, ReadJournal& reads, const ObjectTable& objects, const Symbols& symbols,
+             ExpectedTruths& expected)
       : places_(places),
         unbacked_(unbacked),
         checks_unbacked_(checks_unbacked),
@@ -33,6 +35,7 @@ class ValueReads final : public tracing::ValueReader, public tracing::CheckReade
         frames_(frames),
         reads_(reads),
         objects_(objects),
+        symbols_(symbols),
         expected_(expected) {}
 
   bool MayRelyOn(std::uint64_t digest) override;
@@ -58,6 +61,7 @@ class ValueReads final : public tracing::ValueReader, public tracing::CheckReade
   FrameStack& frames_;
   ReadJournal& reads_;
   const ObjectTable& objects_;
+  const Symbols& symbols_;
   ExpectedTruths& expected_;
   std::vector<Definition> definitions_;
 };

@@ -50,7 +50,7 @@ struct Computed {
   }
 };
 std::optional<Computed> Compute(const ValueSlice& slice, const Observation& observation, const Values& inputs,
-                                bool own) {
+                                absl::Span<const std::int64_t> symbols, bool own) {
   const bool on_cpu = std::all_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.is_cpu(); });
   if (!on_cpu && IsStreamRecorded()) return std::nullopt;  // waiting for the device would end the recording
   using c10::DispatchKey;
@@ -60,7 +60,7 @@ std::optional<Computed> Compute(const ValueSlice& slice, const Observation& obse
       c10::DispatchKeySet({DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchVmapMode,
                            DispatchKey::FuncTorchDynamicLayerBackMode, DispatchKey::PythonDispatcher}));
   try {
-    std::optional<Values> values = slice.Run(inputs);
+    std::optional<Values> values = slice.Run(inputs, symbols);
     if (!values) return std::nullopt;
     at::Tensor observed = observation.of(*values).cpu().contiguous();
     Computed now{*std::move(values), std::move(observed)};
@@ -97,36 +97,38 @@ class SlicedValue final : public ValueRead {
         expected_(std::move(expected)) {}
 
   const std::vector<int>& inputs() const override { return inputs_; }
+  const std::vector<ir::SymbolIndex>& symbols() const override { return slice_.symbols(); }
 
-  bool IsSameFor(absl::Span<PyObject* const> tensors) const noexcept override {
-    const std::optional<at::Tensor> now = Now(tensors);
+  bool IsSameFor(absl::Span<PyObject* const> tensors, absl::Span<const std::int64_t> symbols) const noexcept override {
+    const std::optional<at::Tensor> now = Now(tensors, symbols);
     return now && now->sizes() == expected_.sizes() && now->scalar_type() == expected_.scalar_type() &&
            BytesOf(*now) == BytesOf(expected_);
   }
 
-  std::string Expression(absl::Span<const std::string> names) const override {
+  std::string Expression(absl::Span<const std::string> names,
+                         absl::Span<const std::string> symbol_names) const override {
     const TlsScope off(nullptr);
     std::vector<std::string> values;
-    for (std::size_t i = 0; i < slice_.size(); ++i) values.push_back(slice_.Expression(i, names));
+    for (std::size_t i = 0; i < slice_.size(); ++i) values.push_back(slice_.Expression(i, names, symbol_names));
     const std::string value = absl::StrJoin(values, ", ");
     if (!observation_.text.empty()) return absl::StrCat(observation_.text, "(", value, ") == ", TextOf(expected_));
     return absl::StrCat(value, expected_.dim() == 0 ? " == " : ".flatten().tolist() == ", TextOf(expected_));
   }
 
-  std::string Found(absl::Span<PyObject* const> tensors) const override {
+  std::string Found(absl::Span<PyObject* const> tensors, absl::Span<const std::int64_t> symbols) const override {
     const TlsScope off(nullptr);
-    const std::optional<at::Tensor> now = Now(tensors);
+    const std::optional<at::Tensor> now = Now(tensors, symbols);
     return now ? TextOf(*now) : "it cannot be computed here";
   }
 
  private:
-  std::optional<at::Tensor> Now(absl::Span<PyObject* const> tensors) const {
+  std::optional<at::Tensor> Now(absl::Span<PyObject* const> tensors, absl::Span<const std::int64_t> symbols) const {
     Values inputs;
     for (PyObject* t : tensors) {
       if (t == nullptr || !THPVariable_Check(t)) return std::nullopt;
       inputs.push_back(THPVariable_Unpack(t));
     }
-    std::optional<Computed> now = Compute(slice_, observation_, inputs, /*own=*/false);
+    std::optional<Computed> now = Compute(slice_, observation_, inputs, symbols, /*own=*/false);
     return now ? std::optional<at::Tensor>(std::move(now->observed)) : std::nullopt;
   }
 
@@ -232,6 +234,9 @@ std::optional<Values> Tracer::State::Rely(const std::vector<ir::ValueId>& wanted
     any_data = true;
     return of_data && truth.of_all;
   };
+  limits.takes_symbol = [&](ir::SymbolIndex s) {
+    return symbols[static_cast<std::size_t>(s)].input_index != kIsUnbackedSymbol;
+  };
   std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), wanted, limits);
   if (!slice || (any_data && truth.is_too_much(slice->nodes(), limits))) return std::nullopt;
   Values reals;
@@ -240,9 +245,13 @@ std::optional<Values> Tracer::State::Rely(const std::vector<ir::ValueId>& wanted
     reals.push_back(record_of(v)->real);
     indexes.push_back(record_of(v)->input_index);
   }
-  std::optional<Computed> now = Compute(*slice, observation, reals, /*own=*/true);
+  std::vector<std::int64_t> hints;
+  for (const ir::SymbolIndex s : slice->symbols()) {
+    hints.push_back(recorder->graph().exprs.symbols()[static_cast<std::size_t>(s)].hint);
+  }
+  std::optional<Computed> now = Compute(*slice, observation, reals, hints, /*own=*/true);
   if (!now || !value_reader->MayRelyOn(absl::HashOf(BytesOf(now->observed)))) return std::nullopt;
-  if (!indexes.empty()) {
+  if (!indexes.empty() || !hints.empty()) {
     value_reader->Relied(
         std::make_shared<SlicedValue>(*std::move(slice), observation, std::move(indexes), now->observed));
   }
@@ -284,7 +293,7 @@ std::optional<Values> Tracer::State::AtHand(const Values& fakes) {
         std::find_if(inputs.begin(), inputs.end(), [&](const InputRecord& r) { return r.value == v; })->real);
   }
   const Observation nothing{"", [](const Values&) { return at::empty({0}); }};
-  std::optional<Computed> now = Compute(*slice, nothing, reals, /*own=*/true);
+  std::optional<Computed> now = Compute(*slice, nothing, reals, {}, /*own=*/true);
   return now ? std::optional<Values>(std::move(now->values)) : std::nullopt;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "backends/graph/dim.h"
 
 namespace at {
 class Tensor;
@@ -28,10 +29,15 @@ class ValueRead {
   virtual ~ValueRead() = default;
   // What it follows from, as MakeInput was given it: the tensors that the next three functions are asked about.
   [[nodiscard]] virtual const std::vector<int>& inputs() const = 0;
-  [[nodiscard]] virtual bool IsSameFor(absl::Span<PyObject* const> tensors) const noexcept = 0;
+  // The graph's symbols that it follows from, by number: their values in a call, as bits, and their names.
+  [[nodiscard]] virtual const std::vector<ir::SymbolIndex>& symbols() const = 0;
+  [[nodiscard]] virtual bool IsSameFor(absl::Span<PyObject* const> tensors,
+                                       absl::Span<const std::int64_t> symbols) const noexcept = 0;
   [[nodiscard]] virtual std::string Expression(
-      absl::Span<const std::string> names) const = 0;                                      // `torch.all(x) == True`
-  [[nodiscard]] virtual std::string Found(absl::Span<PyObject* const> tensors) const = 0;  // what is there now
+      absl::Span<const std::string> names,
+      absl::Span<const std::string> symbol_names) const = 0;  // `torch.all(x) == True`
+  [[nodiscard]] virtual std::string Found(absl::Span<PyObject* const> tensors,
+                                          absl::Span<const std::int64_t> symbols) const = 0;  // what is there now
 };
 
 // Who answers for it that a later call has the same values.

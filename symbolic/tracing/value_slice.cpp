@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -171,7 +172,16 @@ ir::Node AtHints(ir::Node n, const ir::ExprTable& exprs) {
   return n;
 }
 
-bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, torch::jit::Stack* stack) {
+// What stands for sizes and numbers that differ from call to call: the value of each expression, as bits.
+struct Numbers {
+  const ir::ExprTable& exprs;
+  absl::Span<const std::int64_t> values;
+
+  std::int64_t Of(ir::Dim d) const { return d.is_constant() ? d.constant() : values[static_cast<std::size_t>(d.expr)]; }
+};
+
+bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, const Numbers& numbers,
+                  torch::jit::Stack* stack) {
   switch (arg.kind) {
     case ir::Arg::Kind::kNone:
       stack->emplace_back();
@@ -200,8 +210,14 @@ bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, to
       return type == ir::ArgType::kTensorList;
     }
     case ir::Arg::Kind::kDim:
-    case ir::Arg::Kind::kDimList:
-      return false;  // sizes that differ from call to call
+      stack->push_back(ir::NumberOf(numbers.Of(arg.dims[0]), numbers.exprs.TypeOf(arg.dims[0])));
+      return true;
+    case ir::Arg::Kind::kDimList: {
+      std::vector<std::int64_t> sizes;
+      for (const ir::Dim& d : arg.dims) sizes.push_back(numbers.Of(d));
+      stack->emplace_back(std::move(sizes));
+      return true;
+    }
   }
   return false;
 }
@@ -216,10 +232,10 @@ void Fill(const at::Tensor& t, std::uint8_t byte) {
 }
 
 // `unset` is what stands in each byte of memory that nobody set.
-bool RunNode(const ir::Node& n, std::uint8_t unset, Values* values) {
+bool RunNode(const ir::Node& n, const Numbers& numbers, std::uint8_t unset, Values* values) {
   torch::jit::Stack stack;
   for (std::size_t i = 0; i < n.args.size(); ++i) {
-    if (!PushArgument(n.args[i], n.op->arguments()[i].type, *values, &stack)) return false;
+    if (!PushArgument(n.args[i], n.op->arguments()[i].type, *values, numbers, &stack)) return false;
   }
   ir::CallHoldingOperands(n.op->handle(), &stack);
   if (IsUnset(*n.op)) Fill(stack.back().toTensor(), unset);
@@ -248,6 +264,16 @@ std::string TextOf(const c10::IValue& constant) {
 
 }  // namespace
 
+void ValueSlice::TakeSymbols(const ir::ExprTable& exprs, const ir::Node& n) {
+  for (const ir::Arg& a : n.args) {
+    for (const ir::Dim& d : a.dims) {
+      for (ir::SymbolIndex s = 0; d.is_symbolic() && s < static_cast<ir::SymbolIndex>(exprs.symbols().size()); ++s) {
+        if (exprs.Mentions(d, s) && !absl::c_linear_search(symbols_, s)) symbols_.push_back(s);
+      }
+    }
+  }
+}
+
 std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vector<ValueId>& wanted,
                                          const SliceLimits& limits) {
   ValueSlice slice;
@@ -262,8 +288,11 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
     slice.has_writes_ = slice.has_writes_ || graph.nodes[i].op->mutates();
     slice.has_unset_ = slice.has_unset_ || (!limits.for_hint && IsUnset(*graph.nodes[i].op));
     slice.nodes_.push_back(limits.for_hint ? AtHints(graph.nodes[i], graph.exprs) : graph.nodes[i]);
+    slice.TakeSymbols(graph.exprs, slice.nodes_.back());
   }
-  if (!possible) return std::nullopt;
+  const auto takes_symbol = [&](ir::SymbolIndex s) { return limits.takes_symbol && limits.takes_symbol(s); };
+  if (!possible || !absl::c_all_of(slice.symbols_, takes_symbol)) return std::nullopt;
+  if (!slice.symbols_.empty()) slice.exprs_ = graph.exprs;
   std::reverse(slice.nodes_.begin(), slice.nodes_.end());
   slice.constants_ = search.constants();
   slice.inputs_.assign(search.open().begin(), search.open().end());  // no node makes them
@@ -274,10 +303,20 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
   return slice;
 }
 
-std::optional<std::vector<at::Tensor>> ValueSlice::Run(absl::Span<const at::Tensor> inputs) const {
-  std::optional<std::vector<at::Tensor>> results = RunOn(inputs, 0x7f);  // large in every type
+std::optional<std::vector<std::int64_t>> ValueSlice::NumbersOf(absl::Span<const std::int64_t> symbols) const {
+  std::vector<std::int64_t> values, all;
+  for (const ir::Symbol& s : exprs_.symbols()) all.push_back(s.hint);
+  for (std::size_t i = 0; i < symbols_.size(); ++i) all[static_cast<std::size_t>(symbols_[i])] = symbols[i];
+  return exprs_.EvaluateAll(all, &values) ? std::optional(std::move(values)) : std::nullopt;
+}
+
+std::optional<std::vector<at::Tensor>> ValueSlice::Run(absl::Span<const at::Tensor> inputs,
+                                                       absl::Span<const std::int64_t> symbols) const {
+  const std::optional<std::vector<std::int64_t>> numbers = NumbersOf(symbols);
+  if (!numbers) return std::nullopt;
+  std::optional<std::vector<at::Tensor>> results = RunOn(inputs, *numbers, 0x7f);  // large in every type
   if (!results || !has_unset_) return results;
-  const std::optional<std::vector<at::Tensor>> others = RunOn(inputs, 0xff);  // -1 and NaN
+  const std::optional<std::vector<at::Tensor>> others = RunOn(inputs, *numbers, 0xff);  // -1 and NaN
   if (!others) return std::nullopt;
   for (std::size_t i = 0; i < results->size(); ++i) {
     const at::Tensor &one = (*results)[i], &other = (*others)[i];
@@ -287,19 +326,29 @@ std::optional<std::vector<at::Tensor>> ValueSlice::Run(absl::Span<const at::Tens
 }
 
 std::optional<std::vector<at::Tensor>> ValueSlice::RunOn(absl::Span<const at::Tensor> inputs,
+                                                         absl::Span<const std::int64_t> numbers,
                                                          std::uint8_t unset) const {
   Values values = constants_;
   for (auto& [v, tensor] : values) tensor = has_writes_ ? tensor.clone() : tensor;
   for (std::size_t i = 0; i < inputs_.size(); ++i) values[inputs_[i]] = copied_[i] ? CopyOf(inputs[i]) : inputs[i];
   for (const ir::Node& n : nodes_) {
-    if (!RunNode(n, unset, &values)) return std::nullopt;
+    if (!RunNode(n, {exprs_, numbers}, unset, &values)) return std::nullopt;
   }
   std::vector<at::Tensor> results;
   for (ValueId v : wanted_) results.push_back(values.at(v));
   return results;
 }
 
-std::string ValueSlice::Expression(std::size_t i, absl::Span<const std::string> names) const {
+namespace {
+std::string TextOf(const std::vector<ir::Dim>& dims, const ir::ExprTable& exprs) {
+  return absl::StrJoin(dims, ", ", [&](std::string* out, ir::Dim d) { out->append(exprs.Print(d)); });
+}
+}  // namespace
+
+std::string ValueSlice::Expression(std::size_t i, absl::Span<const std::string> names,
+                                   absl::Span<const std::string> symbol_names) const {
+  ir::ExprTable exprs = exprs_;
+  for (std::size_t k = 0; k < symbols_.size(); ++k) exprs.symbol(symbols_[k]).name = symbol_names[k];
   absl::flat_hash_map<ValueId, std::string> texts;
   for (const auto& [v, tensor] : constants_) {
     texts[v] = tensor.numel() == 1 && tensor.is_cpu() ? TextOf(tensor.item()) : "torch.tensor(...)";
@@ -310,6 +359,8 @@ std::string ValueSlice::Expression(std::size_t i, absl::Span<const std::string> 
     for (const ir::Arg& arg : n.args) {
       if (arg.kind == ir::Arg::Kind::kValue) args.push_back(texts[arg.value]);
       if (arg.kind == ir::Arg::Kind::kConstant) args.push_back(TextOf(arg.constant));
+      if (arg.kind == ir::Arg::Kind::kDim) args.push_back(TextOf(arg.dims, exprs));
+      if (arg.kind == ir::Arg::Kind::kDimList) args.push_back(absl::StrCat("[", TextOf(arg.dims, exprs), "]"));
       if (arg.kind != ir::Arg::Kind::kValueList) continue;
       args.push_back(absl::StrCat(
           "[", absl::StrJoin(arg.values, ", ", [&](std::string* out, ValueId v) { out->append(texts[v]); }), "]"));

@@ -32,6 +32,8 @@ struct SliceLimits {
   std::int64_t most_copied = 0;
   // Whether it may begin at an input.
   std::function<bool(ir::ValueId)> takes_input;
+  // Whether its operators' sizes and numbers may be made of a symbol; absent: of none.
+  std::function<bool(ir::SymbolIndex)> takes_symbol;
 };
 
 class ValueSlice {
@@ -44,16 +46,24 @@ class ValueSlice {
   std::size_t nodes() const { return nodes_.size(); }
   // The inputs that it begins at, once each.
   const std::vector<ir::ValueId>& inputs() const { return inputs_; }
-  // The wanted values for tensors that stand at inputs(); nullopt: an operator's result is none that it can use, or
-  // they follow from memory that nobody set. Errors of operators come out as c10::Error.
-  [[nodiscard]] std::optional<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs) const;
+  // The symbols that sizes and numbers in it are made of, once each.
+  const std::vector<ir::SymbolIndex>& symbols() const { return symbols_; }
+  // The wanted values for tensors that stand at inputs() and numbers at symbols(), as bits; nullopt: an operator's
+  // result is none that it can use, or they follow from memory that nobody set. Errors of operators come out as
+  // c10::Error.
+  [[nodiscard]] std::optional<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs,
+                                                           absl::Span<const std::int64_t> symbols = {}) const;
   // The i-th wanted value as a Python expression.
-  [[nodiscard]] std::string Expression(std::size_t i, absl::Span<const std::string> names) const;
+  [[nodiscard]] std::string Expression(std::size_t i, absl::Span<const std::string> names,
+                                       absl::Span<const std::string> symbol_names = {}) const;
 
  private:
   using Values = absl::flat_hash_map<ir::ValueId, at::Tensor>;
 
+  void TakeSymbols(const ir::ExprTable& exprs, const ir::Node& n);
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> NumbersOf(absl::Span<const std::int64_t> symbols) const;
   [[nodiscard]] std::optional<std::vector<at::Tensor>> RunOn(absl::Span<const at::Tensor> inputs,
+                                                             absl::Span<const std::int64_t> numbers,
                                                              std::uint8_t unset) const;
 
   std::vector<ir::Node> nodes_;  // in order
@@ -63,6 +73,8 @@ class ValueSlice {
   std::vector<bool> copied_;  // of inputs_: whether a node writes its memory
   std::vector<ir::ValueId> wanted_;
   Values constants_;
+  std::vector<ir::SymbolIndex> symbols_;
+  ir::ExprTable exprs_;  // empty without symbols
 };
 
 }  // namespace framefuse::tracing

@@ -1,5 +1,8 @@
 """Blocks in which a graph break is an error (framefuse.error_on_graph_break and torch's), and torch's compile callbacks."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch._dynamo
@@ -180,3 +183,16 @@ def test_what_a_callback_raises_is_raised():
     finally:
         callback.callback_handler.clear()
     assert torch.equal(f(X), X + 1)
+
+
+@pytest.mark.compiles_nothing("in this process")
+def test_what_a_compilation_imports_hears_of_the_next_one():
+    program = """
+import torch, framefuse
+@framefuse.compile
+def f(x):
+    import torch._dynamo
+    return x + 1
+print(f(torch.ones(2)).tolist(), f(torch.ones(3)).tolist())
+"""
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True).stdout == "[2.0, 2.0] [2.0, 2.0, 2.0]\n"

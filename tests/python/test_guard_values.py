@@ -169,3 +169,43 @@ def test_the_recompile_names_the_expression_and_the_line(capfd):
     text = capfd.readouterr().err
     line = where_all.__code__.co_firstlineno + 1
     assert f"torch.all(L['m']) == True failed: False (test_guard_values.py:{line})" in text
+
+
+def full_of(x, m):
+    if m.sum() == m.numel():
+        return x * 2
+    return x * m
+
+
+def cut(x, m, n):
+    seen = m[torch.arange(n)]
+    return x * 2 if seen.sum() == seen.numel() else x - 1
+
+
+def test_a_truth_that_follows_from_sizes_serves_all_sizes():
+    compiled, before = framefuse.compile(full_of), framefuse.statistics()
+    for n in range(4, 14):
+        x = torch.randn(n)
+        assert torch.equal(compiled(x, torch.ones(n, dtype=torch.bool)), x * 2)
+    assert change(before, "captures", "graph_breaks", "eager_fallbacks") == [2, 0, 0]
+    for n in range(4, 14):
+        x, m = torch.randn(n), torch.arange(n) != n // 2
+        assert torch.equal(compiled(x, m), x * m)
+    assert change(before, "captures", "graph_breaks", "eager_fallbacks") == [3, 0, 0]
+
+
+def test_a_truth_that_follows_from_a_number_serves_all_numbers():
+    compiled, before = framefuse.compile(cut), framefuse.statistics()
+    x, m = torch.randn(12), torch.arange(12) < 8
+    for n in range(3, 13):
+        assert torch.equal(compiled(x, m, n), cut(x, m, n))
+    assert change(before, "captures", "graph_breaks", "eager_fallbacks") == [3, 0, 0]
+
+
+def test_a_truth_of_sizes_names_them():
+    compiled = framefuse.compile(full_of)
+    for n in (4, 5):
+        compiled(torch.randn(n), torch.ones(n, dtype=torch.bool))
+    with framefuse.capture_logs("recompiles") as lines:
+        compiled(torch.randn(6), torch.zeros(6, dtype=torch.bool))
+    assert any("torch.eq(torch.sum(L['m']" in str(line) and "L['m'].size(0)" in str(line) and "failed: False" in str(line) for line in lines), lines

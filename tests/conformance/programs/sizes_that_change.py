@@ -139,3 +139,44 @@ def numbers_beside_tensors_in_code_of_torchs_own():
         return torch.nn.functional.kl_div(x, y, reduction="batchmean"), torch.nn.functional.kl_div(y, x, reduction="batchmean")
 
     return Case(f, matrix(3, 4), matrix(3, 4), then=[lambda n=n: Args(matrix(n, 4), matrix(n, 4)) for n in (5, 2, 7, 1)])
+
+
+def _masks(f, *more):
+    """Masks of other sizes; the later calls have the outcomes of the earlier ones, and others, at sizes of their own."""
+    masks = [(4, 4), (5, 5), (6, 6), (7, 3), (5, 4), (9, 9), (3, 2), (7, 7)]
+    calls = [(matrix(2, n), (torch.arange(n) < true).expand(2, n).clone(), *[m(n) for m in more]) for n, true in masks]
+    return Case(f, *calls[0], then=[lambda c=c: Args(*c) for c in calls[1:]])
+
+
+@program
+def sums_of_masks_of_other_sizes():
+    def f(x, mask):
+        if mask.sum() == mask.numel():
+            return x * 2
+        if mask.sum() >= mask.shape[1]:
+            return x - 1
+        return torch.where(mask, x, 0.0)
+
+    return _masks(f)
+
+
+@program
+def masks_cut_at_a_number_that_changes():
+    def f(x, mask, n):
+        seen = mask[:, torch.arange(n)]
+        if seen.sum() == seen.numel():
+            return x * 2
+        return x + seen.sum(1, keepdim=True)
+
+    return _masks(f, lambda n: n - 1)
+
+
+@program
+def truths_that_follow_from_sizes_alone():
+    def f(x, mask, n):
+        steps = torch.arange(n)
+        if (steps * 2 >= x.shape[1]).any():
+            return x * 2
+        return x - (steps < n // 2).sum()
+
+    return _masks(f, lambda n: n - 3 if n > 5 else 1)
