@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from framefuse import _C
 
 
-def install():
-    for module, functions in _FUNCTIONS:
+def install(products=None):
+    """`products`: also those that only older versions of torch need (None: where this is one)."""
+    older = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13) if products is None else products
+    for module, functions in (*_FUNCTIONS, *(_PRODUCTS if older else ())):
         for name, replacement in functions.items():
             original = getattr(module, name, None)
             if original is not None:
@@ -186,6 +188,30 @@ def _istft(
     return result / weights
 
 
+def _folds(input, other):
+    """Whether torch multiplies all rows of `input` with the matrix at once, as it does where that copies nothing or saves memory."""
+    plain = _is_plain(input, other) and input.dim() >= 3 and other.dim() == 2
+    if not plain or other.requires_grad:
+        return plain
+    return all(input.stride(i) == input.stride(i + 1) * input.shape[i + 1] for i in range(input.dim() - 2))
+
+
+def _matmul(input, other):
+    if not _folds(input, other):
+        return torch.matmul(input, other)
+    rows = 1
+    for size in input.shape[:-1]:
+        rows = rows * size
+    result = input.reshape(rows, input.shape[-1]).mm(other)
+    return torch.ops.aten._unsafe_view(result, [*input.shape[:-1], other.shape[1]])
+
+
+def _linear(input, weight, bias=None):
+    if bias is not None or not _is_plain(input, weight) or input.dim() < 3 or weight.dim() != 2:
+        return F.linear(input, weight, bias)
+    return _matmul(input, weight.t())
+
+
 def _gates(input, hidden, weight_input, weight_hidden, bias_input, bias_hidden):
     return F.linear(input, weight_input, bias_input), F.linear(hidden, weight_hidden, bias_hidden)
 
@@ -241,6 +267,13 @@ def _recurrent(kind):
 
     return network
 
+
+# Newer ones take symbolic sizes themselves.
+_PRODUCTS = (
+    (F, {"linear": _linear}),
+    (torch, {"matmul": _matmul}),
+    (torch.Tensor, {"matmul": _matmul}),
+)
 
 _FUNCTIONS = (
     (F, {"affine_grid": _affine_grid, "rms_norm": _rms_norm}),
