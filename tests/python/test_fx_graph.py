@@ -31,7 +31,7 @@ class Journal:
 
     def module(self, outputs):
         nothing_more = _fx.Recording(lambda fake: -1, lambda index: None, lambda value: None, lambda index: [], lambda number: None, 0)
-        return _fx.build_graph_module(self.inputs, [], self.nodes, outputs, nothing_more)[0]
+        return _fx.build_graph_module(self.inputs, [], self.nodes, outputs, [], nothing_more)[0]
 
     def run(self, outputs, *tensors):
         return self.module(outputs)(*tensors)
