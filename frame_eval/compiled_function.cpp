@@ -30,7 +30,7 @@ PyObject* VectorCall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
     return nullptr;
   }
   const Ref keep_alive = Ref::Create(self);  // the call may drop the last other reference
-  return target->Call(args, nargsf, kwnames).release();
+  return target->Call(keep_alive, args, nargsf, kwnames).release();
 }
 
 int Traverse(PyObject* self, visitproc visit, void* arg) {
@@ -184,6 +184,10 @@ bool IsCompiledFunctionObject(BorrowedRef object) {
 void SetCopying(Ref deep_copy_function, Ref reduce_function) {
   Py_XSETREF(deep_copy, deep_copy_function.release());
   Py_XSETREF(reduce, reduce_function.release());
+}
+
+Ref CallTarget::Resume(BorrowedRef callable, PyObject* const* args, std::size_t count) {
+  return Ref::Steal(PyObject_Vectorcall(callable, args, count, nullptr));
 }
 
 Ref NewCompiledFunction(BorrowedRef wrapped, std::unique_ptr<CallTarget> target, BorrowedRef remake) {

@@ -18,8 +18,10 @@ namespace framefuse {
 class CallTarget {
  public:
   virtual ~CallTarget() = default;
-  // As vectorcall; null with a Python error set.
-  virtual Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) = 0;
+  // As vectorcall of `self`, the compiled function; null with a Python error set.
+  virtual Ref Call(BorrowedRef self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) = 0;
+  // Calls something that resumes what a call of the target returned, as part of that call.
+  virtual Ref Resume(BorrowedRef callable, PyObject* const* args, std::size_t count);
   // In captured code a call is one of the wrapped callable, and not of the target.
   virtual bool is_captured() const { return true; }
   // For the cyclic collector: Python objects that the target holds, and letting go of them.

@@ -103,6 +103,12 @@ void BindCompile(py::module_& m) {
         [](const py::object& callable, const CompileOptions& options, const py::object& remake) {
           return ToPython(MakeCompiledFunction(Borrow(callable), options, Borrow(remake)));
         });
+  m.def("set_suspended", [](const py::object& function) { SetSuspended(ToRef(function)); });
+  m.def("resume", [](const py::object& function, const py::object& callable, const py::args& args) {
+    std::vector<PyObject*> objects;
+    for (const py::handle& arg : args) objects.push_back(arg.ptr());
+    return ToPython(ResumeCompiled(Borrow(function), Borrow(callable), objects));
+  });
   m.def("is_compiled_function", [](const py::object& object) { return IsCompiledFunction(Borrow(object)); });
   m.def("make_disabled_function", [](const py::object& callable, bool recursive, const py::object& remake) {
     return ToPython(MakeDisabledFunction(Borrow(callable), recursive, Borrow(remake)));

@@ -54,12 +54,15 @@ inline PyObject* Untagged(PyObject* slot) {
   return slot;
 #endif
 }
-int SlotCount(PyCodeObject* code);        // locals + cells + free variables
-int StackDepth(const Frame* frame);       // of a suspended or not yet started frame
-int NextInstruction(const Frame* frame);  // index in code units
-bool IsGenerator(const Frame* frame);     // owned by a generator, coroutine or async generator
-bool IsStarting(const Frame* frame);      // no instruction executed yet
-FrameView View(Frame* frame);             // of a frame that is not executing
+int SlotCount(PyCodeObject* code);                       // locals + cells + free variables
+int StackDepth(const Frame* frame);                      // of a suspended or not yet started frame
+int NextInstruction(const Frame* frame);                 // index in code units
+inline bool IsGeneratorCode(const PyCodeObject* code) {  // a call of it makes one
+  return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+}
+bool IsGenerator(const Frame* frame);  // owned by a generator, coroutine or async generator
+bool IsStarting(const Frame* frame);   // no instruction executed yet
+FrameView View(Frame* frame);          // of a frame that is not executing
 // The innermost frame that this thread executes, and who called a frame that executes; null: none. Borrowed.
 Frame* CurrentFrame(PyThreadState* thread);
 Frame* CallerOf(const Frame* frame);

@@ -81,10 +81,11 @@ __all__ = [
 
 
 def _start():
-    from framefuse import _accuracy, _compat, _config, _copies, _cuda_graphs, _drop_in, _logs, _trace
+    from framefuse import _accuracy, _compat, _config, _copies, _cuda_graphs, _drop_in, _logs, _suspended, _trace
 
     _C.initialize(Unsupported, BackendError, InternalError)
     _C.set_copying(_copies.deep_copy, _copies.reduce)
+    _suspended.install()
     _C.set_graph_recorder(_cuda_graphs.begin)
     _C.set_recording_probe(_cuda_graphs.is_recorded)
     _config.read_environment()

@@ -11,6 +11,7 @@ from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._c_callables import CCallable, has_python_code
 from framefuse._config import config
 from framefuse._module import CompiledModule, make_compiled_module
+from framefuse._suspended import marked
 
 F = TypeVar("F", bound=Callable[..., Any])
 BackendArgument = str | Callable[..., Any]
@@ -168,7 +169,7 @@ def _compile_one(model, settings):
         return make_compiled_module(model, options, again)
     if not has_python_code(model):
         model = CCallable(model)
-    return _C.make_compiled_function(model, options, again)
+    return marked(_C.make_compiled_function(model, options, again))
 
 
 def compile_again(model, settings):

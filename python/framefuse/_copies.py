@@ -20,7 +20,7 @@ def reduce(function, protocol):
 
 def _make(remake, wrapped, attributes):
     made = remake(wrapped)
-    vars(made).update(attributes)
+    vars(made).update({name: value for name, value in attributes.items() if not name.startswith("_is_coroutine")})
     return made
 
 

@@ -108,7 +108,8 @@ class Driver {
       if (plan_.TryWithoutSymbols(found)) return FromTheBeginning();
       reason_ = found.broke->reason;
       // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
-      if (settings_.fullgraph || found.break_is_error || reason_->kind == GraphBreakKind::kInterrupted) {
+      const bool is_error = settings_.fullgraph || found.break_is_error;
+      if ((is_error && reason_->kind != GraphBreakKind::kSuspends) || reason_->kind == GraphBreakKind::kInterrupted) {
         result_.broke_at = reason_;
         return Next::kEnd;
       }

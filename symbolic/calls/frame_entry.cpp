@@ -33,10 +33,6 @@
 namespace framefuse {
 namespace {
 
-bool IsGeneratorCode(PyCodeObject* code) {
-  return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
-}
-
 // How a call that began as `completion` says is completed from outside, after a break in it, by what the caller's
 // instruction does with the result: not at all where the instruction goes on to use it.
 Completion CompletedFrom(const Activation& caller, Completion completion) {
@@ -105,7 +101,7 @@ FrameEntry::FrameEntry(Journals& journals, Protocols& meaning, PyThreadState* th
 
 PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
-  const bool starting_generator = frame_ops::IsStarting(frame) && IsGeneratorCode(code);
+  const bool starting_generator = frame_ops::IsStarting(frame) && frame_ops::IsGeneratorCode(code);
   if (throw_flag != 0 && frame_ops::IsGenerator(frame) && !tracing::Tracer::InOwnPython() &&
       !BelongsToTorchLeaf(frame)) {
     return ThrowIntoGenerator(frame);
@@ -197,7 +193,10 @@ bool FrameEntry::BreaksAsItStarts(frame_ops::Frame* frame) {
   PyCodeObject* code = frame_ops::Code(frame);
   // One of a dropped attempt would warn that nobody awaited it.
   if (frame_ops::IsStarting(frame) && (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) {
-    return !breaks_.BreakFalse(GraphBreakKind::kAsync, "a coroutine is made");
+    const Activation* caller = frames_.top();
+    const bool awaits = caller != nullptr && caller->completion == Completion::kRoot &&
+                        (frame_ops::Code(caller->frame)->co_flags & CO_COROUTINE) != 0;
+    return !breaks_.BreakFalse(awaits ? GraphBreakKind::kSuspends : GraphBreakKind::kAsync, "a coroutine is made");
   }
   // As annotationlib calls what computes annotations: with names of its own, copied without a guard.
   if (frame_ops::IsStarting(frame) && !PyDict_CheckExact(frame_ops::Globals(frame))) {

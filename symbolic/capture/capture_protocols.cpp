@@ -11,8 +11,10 @@ CaptureProtocols::CaptureProtocols(PyThreadState* thread, frame_ops::Frame* real
 
 StopAction CaptureProtocols::OnStop(Activation& act) { return journals_.breaks().OnStop(act); }
 bool CaptureProtocols::BeforeDrop(Activation&, ValueView old) { return journals_.writes().BeforeDrop(old); }
-bool CaptureProtocols::Unsupported(Activation&, const char* opcode_name) {
-  return journals_.breaks().BreakFalse(GraphBreakKind::kUnsupportedOpcode, opcode_name);
+bool CaptureProtocols::Unsupported(Activation& act, const char* opcode_name) {
+  const bool suspends = act.completion == Completion::kRoot && frame_ops::IsGeneratorCode(frame_ops::Code(act.frame));
+  return journals_.breaks().BreakFalse(suspends ? GraphBreakKind::kSuspends : GraphBreakKind::kUnsupportedOpcode,
+                                       opcode_name);
 }
 void CaptureProtocols::SeeWhetherBound(Activation& act, int slot) { return names_.SeeWhetherBound(act, slot); }
 Value CaptureProtocols::AdoptSlot(Activation& act, int slot) { return names_.AdoptSlot(act, slot); }

@@ -59,16 +59,21 @@ PyFunctionObject* FunctionOf(PyObject* callable) {
   return call != nullptr && PyFunction_Check(call) ? reinterpret_cast<PyFunctionObject*>(call) : nullptr;
 }
 
+PyCodeObject* CodeOf(const PyFunctionObject* function) { return reinterpret_cast<PyCodeObject*>(function->func_code); }
+
+Ref& Suspended() {
+  static auto* function = new Ref();
+  return *function;
+}
+
 class CompiledTarget final : public CallTarget {
  public:
   CompiledTarget(BorrowedRef callable, const CompileOptions& options)
       : callable_(Ref::Create(callable)),
         runner_(Owner::Intern(OwnerKey(options), options.fx_backend_identity), SettingsOf(options)) {}
 
-  Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
-    if (CurrentHookMode() == HookMode::kDisabled || !config().capture_on || GetStance() == Stance::kForceEager) {
-      return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
-    }
+  Ref Call(BorrowedRef self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
+    if (IsOff()) return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
     if (PyFunction_Check(callable_.get())) {
       const BorrowedRefOf<PyFunctionObject> function(reinterpret_cast<PyFunctionObject*>(callable_.get()));
       BoundArguments bound;
@@ -80,16 +85,14 @@ class CompiledTarget final : public CallTarget {
         }
       }
     }
-    const CompiledCall call;
-    const OwnLimitScope limit;
-    const HookScope scope(HookMode::kRun, &runner_);
-    PyFunctionObject* function = FunctionOf(callable_);
-    if (function != nullptr) {
-      runner_.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code), callable_);
-    }
-    Ref result = Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
-    DeliverLogs();
-    return result;
+    Ref result = Run(callable_, args, nargsf, kwnames);
+    const PyFunctionObject* function = result && MakesSuspended(result) ? FunctionOf(callable_) : nullptr;
+    const bool own = function != nullptr && frame_ops::IsGeneratorCode(CodeOf(function));
+    return own ? Ref::Steal(PyObject_CallFunctionObjArgs(Suspended(), self.get(), result.get(), nullptr))
+               : std::move(result);
+  }
+  Ref Resume(BorrowedRef callable, PyObject* const* args, std::size_t count) override {
+    return IsOff() ? CallTarget::Resume(callable, args, count) : Run(callable, args, count, nullptr);
   }
   int Traverse(visitproc visit, void* arg) override {
     Py_VISIT(callable_.get());
@@ -98,6 +101,23 @@ class CompiledTarget final : public CallTarget {
   void Clear() override { callable_.reset(); }
 
  private:
+  static bool IsOff() {
+    return CurrentHookMode() == HookMode::kDisabled || !config().capture_on || GetStance() == Stance::kForceEager;
+  }
+  static bool MakesSuspended(BorrowedRef result) {
+    return Suspended() && (PyGen_CheckExact(result.get()) || PyCoro_CheckExact(result.get()));
+  }
+  Ref Run(BorrowedRef callable, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+    const CompiledCall call;
+    const OwnLimitScope limit;
+    const HookScope scope(HookMode::kRun, &runner_);
+    const PyFunctionObject* function = FunctionOf(callable_);
+    if (function != nullptr) runner_.ExpectRoot(CodeOf(function), callable_);
+    Ref result = Ref::Steal(PyObject_Vectorcall(callable, args, nargsf, kwnames));
+    DeliverLogs();
+    return result;
+  }
+
   Ref callable_;
   FrameRunner runner_;
 };
@@ -105,7 +125,7 @@ class CompiledTarget final : public CallTarget {
 class DisabledTarget final : public CallTarget {
  public:
   DisabledTarget(BorrowedRef callable, bool recursive) : callable_(Ref::Create(callable)), recursive_(recursive) {}
-  Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
+  Ref Call(BorrowedRef, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
     const auto call = [&] { return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames)); };
     if (recursive_) {
       const HookScope disabled(HookMode::kDisabled);
@@ -158,6 +178,14 @@ bool CompileOptions::Equal(const CompileOptions& other) const { return OwnerKey(
 
 Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options, BorrowedRef remake) {
   return NewCompiledFunction(callable, std::make_unique<CompiledTarget>(callable, options), remake);
+}
+
+void SetSuspended(Ref function) { Suspended() = std::move(function); }
+
+Ref ResumeCompiled(BorrowedRef function, BorrowedRef callable, absl::Span<PyObject* const> args) {
+  CallTarget* target = TargetOf(function);
+  if (target == nullptr) return Ref::Steal(PyObject_Vectorcall(callable, args.data(), args.size(), nullptr));
+  return target->Resume(callable, args.data(), args.size());
 }
 
 bool IsCompiledFunction(BorrowedRef object) {

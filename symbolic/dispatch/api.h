@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "frame_eval/ref.h"
 #include "symbolic/learned/dynamic_sizes.h"
 
@@ -57,6 +58,11 @@ struct CompileOptions {
 // that, for copies and pickles.
 Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options, BorrowedRef remake);
 bool IsCompiledFunction(BorrowedRef object);
+// What a compiled generator or coroutine function returns: `function` makes it of the compiled function and what the
+// user's own function returned.
+void SetSuspended(Ref function);
+// A call that resumes such a generator or coroutine, as part of the compiled function's call.
+Ref ResumeCompiled(BorrowedRef function, BorrowedRef callable, absl::Span<PyObject* const> args);
 
 // A callable that runs `callable` without capture: in captured code a call of it is a graph break. With `recursive`
 // compiled functions called below run their Python code as well.

@@ -134,6 +134,7 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
 }
 
 bool EntryMaker::Report(const GraphBreakReason& reason, bool is_error) {
+  if (reason.kind == GraphBreakKind::kSuspends) return true;
   ++MutableStatistics().graph_breaks;
   if (CountsKinds()) CountKind("break", GraphBreakName(reason.kind), true);
   const bool raises = (settings_.fullgraph || is_error) && reason.kind != GraphBreakKind::kInterrupted;
@@ -364,7 +365,8 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
   Made made;
   if (attempt.broke_at && !Report(*attempt.broke_at, attempt.break_is_error)) return Raises();
   // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
-  const bool keeps_idle = settings_.fullgraph || (view.code == compiled_code_ && starting);
+  const bool of_compiled = view.code == compiled_code_ && (starting || frame_ops::IsGeneratorCode(view.code));
+  const bool keeps_idle = settings_.fullgraph || of_compiled;
   const bool idle = attempt.nothing_to_do && !keeps_idle;
   if (attempt.entry != nullptr && !idle) {
     Statistics& statistics = MutableStatistics();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "frame_eval/bytecode/decode.h"
 #include "frame_eval/versions/opcode_table.h"
 #include "symbolic/ambient/function_modes.h"
 #include "symbolic/dispatch/reporting.h"
@@ -15,10 +16,6 @@
 
 namespace framefuse {
 namespace {
-
-bool IsGeneratorCode(PyCodeObject* code) {
-  return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
-}
 
 // A frame that breaks this often in a row without a tensor operation is not what anybody compiles for.
 constexpr int kMostIdlePieces = 5000;
@@ -63,6 +60,34 @@ bool ServeSignals(PyThreadState* thread) {
   return frame_ops::HandlePendingWork(thread) == 0;
 }
 
+// Whether a generator's frame stands at a yield or in an await, whose instructions are one after another.
+bool StandsAtSuspension(frame_ops::Frame* frame) {
+  if (!frame_ops::IsGenerator(frame)) return false;
+  const Bytecode* bytecode = BytecodeOf(frame_ops::Code(frame));
+  if (bytecode == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  const auto at = static_cast<std::size_t>(bytecode->PositionOf(frame_ops::NextInstruction(frame)));
+  const std::vector<Instruction>& all = bytecode->instructions();
+  const Instruction& in = all[at];
+  const auto is_send = [&](std::size_t i) { return i < all.size() && all[i].opcode == Opcode::kSend; };
+  switch (in.opcode) {
+    case Opcode::kYieldValue:
+    case Opcode::kGetAwaitable:
+    case Opcode::kSend:
+      return true;
+    case Opcode::kResume:
+      return (in.arg & 3) >= 2;  // in an await or a `yield from`
+    case Opcode::kLoadConst:
+      return is_send(at + 1);
+    case Opcode::kJumpBackward:
+      return is_send(static_cast<std::size_t>(in.target));
+    default:
+      return false;
+  }
+}
+
 thread_local PyCodeObject* skipped_code = nullptr;
 
 PyCodeObject* CodeOf(BorrowedRef callable) {
@@ -105,18 +130,24 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
     }
   }
   const bool root = std::exchange(root_code_, nullptr) == code;
+  const bool is_coroutine = (code->co_flags & CO_COROUTINE) != 0;
+  const bool goes_on = frame_ops::IsGenerator(frame) && (root || is_coroutine);  // it was suspended
   const bool in_namespace = frame_ops::Locals(frame) != nullptr;
   const auto is_skipped = [&] {
     return (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame);
   };
-  if (throw_flag != 0 || !frame_ops::IsStarting(frame) || !config().capture_on ||
+  if (throw_flag != 0 || !(frame_ops::IsStarting(frame) || goes_on) || !config().capture_on ||
       (!root && (is_skipped() || in_namespace))) {
     return RunUnhooked(thread, frame, throw_flag);
   }
   if (in_namespace) return maker_.RunAsPython(thread, frame, FallbackKind::kNamespace);
   if (!root && IsOfLibraryWithoutTensors(frame)) return maker_.RunAsPython(thread, frame, FallbackKind::kLibrary);
-  if ((code->co_flags & CO_GENERATOR) != 0) return maker_.RunAsPython(thread, frame, FallbackKind::kGenerator);
-  if (IsGeneratorCode(code)) return maker_.RunAsPython(thread, frame, FallbackKind::kCoroutine);
+  if ((code->co_flags & CO_ASYNC_GENERATOR) != 0)
+    return maker_.RunAsPython(thread, frame, FallbackKind::kAsyncGenerator);
+  if (frame_ops::IsGeneratorCode(code) && !goes_on) {  // it makes the generator, or the coroutine
+    if (root || is_coroutine) return RunUnhooked(thread, frame, throw_flag);
+    return maker_.RunAsPython(thread, frame, FallbackKind::kGenerator);
+  }
   if (IsWatched(thread)) return maker_.RunAsPython(thread, frame, FallbackKind::kTraced);
   if (InterceptorAtStart() != nullptr) return GoOnIntercepted(thread, frame, root);
   return GoOn(thread, frame, /*step_first=*/false);
@@ -152,6 +183,10 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
       if (StepNatively(thread, frame, StartAt::kNext, &result) == Step::kFinished) return result;
     }
     if (!frame_ops::IsStarting(frame) && !ServeSignals(thread)) return Unwind(thread, frame);
+    if (StandsAtSuspension(frame)) {
+      if (StepNatively(thread, frame, StartAt::kNext, &result) == Step::kFinished) return result;
+      continue;
+    }
     if (progress.idle_pieces >= kMostIdlePieces) {
       return maker_.RunAsPython(thread, frame, FallbackKind::kIdle, absl::StrCat(progress.idle_pieces, " pieces"));
     }
@@ -249,8 +284,10 @@ FrameRunner::Step FrameRunner::StepNatively(PyThreadState* thread, frame_ops::Fr
       frame_ops::FinishHookedFrame(thread, frame);
       *result = run.value.object.release();
       return Step::kFinished;
-    case Outcome::kRaised:
     case Outcome::kYielded:
+      *result = run.value.object.release();
+      return Step::kFinished;
+    case Outcome::kRaised:
     case Outcome::kUnwound:
       break;
   }

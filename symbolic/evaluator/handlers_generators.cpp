@@ -11,7 +11,9 @@ Step ReturnGenerator(Execution&, const Instruction&) {
   return Step::kError;
 }
 
-Step YieldValue(Execution& e, const Instruction&) {
+Step YieldValue(Execution& e, const Instruction& in) {
+  // A capture runs a copy of its own frame, which no generator owns.
+  if (!frame_ops::IsGenerator(e.act.frame) && !e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
   e.result = {Ref::Steal(e.Peek(1)), e.PeekSource(1)};
   --e.act.stack_depth;
   return Step::kYield;

@@ -87,7 +87,10 @@ ForIterOutcome Iteration::ForIter(Activation& act, ValueView iterator, Value* it
 SendOutcome Iteration::Send(Activation& act, ValueView receiver, ValueView sent, Value* result) {
   reads_.Move(sent);
   if (PyCoro_CheckExact(receiver.object.get()) || PyAsyncGen_CheckExact(receiver.object.get())) {
-    return breaks_.BreakFalse(GraphBreakKind::kAsync, "") ? SendOutcome::kReturned : SendOutcome::kError;
+    const bool suspends = act.completion == Completion::kRoot;
+    return breaks_.BreakFalse(suspends ? GraphBreakKind::kSuspends : GraphBreakKind::kAsync, "")
+               ? SendOutcome::kReturned
+               : SendOutcome::kError;
   }
   if (!GuardIterable(act, receiver, "yield from")) return SendOutcome::kError;
   const SendOutcome outcome = boundary_.Run([&] { return native_.Send(act, receiver, sent, result); }, receiver.object);
