@@ -1,26 +1,22 @@
 #include "symbolic/entry/drawn_numbers.h"
 
-#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "frame_eval/hook.h"
-#include "symbolic/rules/random_methods.h"
 
 namespace framefuse {
-namespace {
-at::TensorOptions OnHost(at::ScalarType type) { return at::TensorOptions().dtype(type).device(at::kCPU); }
-}  // namespace
-
 Ref TensorOfDrawn(BorrowedRef drawn, bool* is_float) {
   *is_float = PyFloat_CheckExact(drawn.get());
   if (*is_float) {
-    return Ref::Steal(THPVariable_Wrap(at::scalar_tensor(PyFloat_AS_DOUBLE(drawn.get()), OnHost(at::kDouble))));
+    return Ref::Steal(
+        THPVariable_Wrap(at::detail::scalar_tensor_static(PyFloat_AS_DOUBLE(drawn.get()), at::kDouble, at::kCPU)));
   }
   const std::optional<std::int64_t> number = PyLong_CheckExact(drawn.get()) ? IntegerOf(drawn) : std::nullopt;
-  return number ? Ref::Steal(THPVariable_Wrap(at::scalar_tensor(*number, OnHost(at::kLong)))) : Ref();
+  return number ? Ref::Steal(THPVariable_Wrap(at::detail::scalar_tensor_static(*number, at::kLong, at::kCPU))) : Ref();
 }
 
 Ref CallMethodOf(BorrowedRef generator, BorrowedRef method, absl::Span<const Ref> arguments, BorrowedRef names) {
@@ -52,12 +48,12 @@ bool DrawsOfCall::Draw(absl::Span<const DrawnNumber> all, absl::Span<const Ref> 
   const HookScope native(HookMode::kOff);
   for (const DrawnNumber& number : all) {
     const BorrowedRef generator = registers[static_cast<std::size_t>(number.generator)];
-    const auto is_it = [&](const auto& kept) { return kept.first.get() == generator.get(); };
+    const auto is_it = [&](const GeneratorState& kept) { return kept.generator() == generator; };
     bool done = true;
     if (std::none_of(states_.begin(), states_.end(), is_it)) {
-      Ref state = StateOfGenerator(generator);
-      done = static_cast<bool>(state);
-      if (done) states_.emplace_back(Ref::Create(generator), std::move(state));
+      GeneratorState state;
+      done = state.Take(generator);
+      if (done) states_.push_back(std::move(state));
     }
     if (done && DrawOne(number, generator, sizes)) continue;
     Undo();
@@ -77,8 +73,8 @@ void DrawsOfCall::Undo() {
   const HookScope native(HookMode::kOff);
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  for (const auto& [generator, state] : states_) {
-    if (!SetStateOfGenerator(generator, state)) PyErr_WriteUnraisable(generator);
+  for (const GeneratorState& state : states_) {
+    if (!state.PutBack()) PyErr_WriteUnraisable(state.generator());
   }
   states_.clear();
   PyErr_Restore(type, value, traceback);

@@ -11,6 +11,7 @@
 #include "frame_eval/ref.h"
 #include "symbolic/entry/entry_sizes.h"
 #include "symbolic/entry/recipe.h"
+#include "symbolic/rules/generator_state.h"
 
 namespace framefuse {
 
@@ -43,7 +44,7 @@ class DrawsOfCall {
  private:
   bool DrawOne(const DrawnNumber& number, BorrowedRef generator, const SizeValues& sizes);
 
-  std::vector<std::pair<Ref, Ref>> states_;  // by generator
+  std::vector<GeneratorState> states_;
   std::vector<std::pair<int, Ref>> tensors_;
 };
 

@@ -40,8 +40,6 @@ PyTypeObject* NumpyType() {
   return type.Get();
 }
 
-bool Succeeds(const Ref& result) { return static_cast<bool>(result); }
-
 using Methods = absl::flat_hash_set<PyObject*>;
 
 void AddMethods(PyTypeObject* type, Methods* methods) {
@@ -75,40 +73,6 @@ bool DrawsForNumpy(BorrowedRef method) {
     AddMethods(generator, methods);
   }
   return methods->contains(method.get());
-}
-
-Ref StateOfGenerator(BorrowedRef generator) {
-  switch (KindOfGenerator(generator.type())) {
-    case GeneratorKind::kPython:
-      return Ref::Steal(PyObject_CallMethod(generator, "getstate", nullptr));
-    case GeneratorKind::kNumpyState:
-      return Ref::Steal(PyObject_CallMethod(generator, "get_state", "O", Py_False));
-    case GeneratorKind::kNumpy: {
-      const Ref bits = Ref::Steal(PyObject_GetAttrString(generator, "bit_generator"));
-      return bits ? Ref::Steal(PyObject_GetAttrString(bits, "state")) : Ref();
-    }
-    case GeneratorKind::kNone:
-      break;
-  }
-  PyErr_SetString(PyExc_TypeError, "no generator of random numbers");
-  return Ref();
-}
-
-bool SetStateOfGenerator(BorrowedRef generator, BorrowedRef state) {
-  switch (KindOfGenerator(generator.type())) {
-    case GeneratorKind::kPython:
-      return Succeeds(Ref::Steal(PyObject_CallMethod(generator, "setstate", "(O)", state.get())));
-    case GeneratorKind::kNumpyState:
-      return Succeeds(Ref::Steal(PyObject_CallMethod(generator, "set_state", "(O)", state.get())));
-    case GeneratorKind::kNumpy: {
-      const Ref bits = Ref::Steal(PyObject_GetAttrString(generator, "bit_generator"));
-      return bits && PyObject_SetAttrString(bits, "state", state) == 0;
-    }
-    case GeneratorKind::kNone:
-      break;
-  }
-  PyErr_SetString(PyExc_TypeError, "no generator of random numbers");
-  return false;
 }
 
 }  // namespace framefuse

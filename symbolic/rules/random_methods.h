@@ -1,5 +1,6 @@
 // Random methods: generators of Python's and numpy's whose methods draw one number (FF_SPECIAL … kDraw in
-// call_rules.def has Python's). Invariant: of exact types only, whose state can be read and set as a whole.
+// call_rules.def has Python's). Invariant: of exact types only, whose state can be read and set as a whole
+// (generator_state.h).
 #ifndef FRAMEFUSE_SYMBOLIC_RULES_RANDOM_METHODS_H_
 #define FRAMEFUSE_SYMBOLIC_RULES_RANDOM_METHODS_H_
 
@@ -15,9 +16,6 @@ GeneratorKind KindOfGenerator(PyTypeObject* type);
 // A method of numpy's generators that draws one number if it is not asked for several. Numpy imports them late, so that
 // they are in no table of rules.
 bool DrawsForNumpy(BorrowedRef method);
-
-Ref StateOfGenerator(BorrowedRef generator);  // null: an error is set
-bool SetStateOfGenerator(BorrowedRef generator, BorrowedRef state);
 
 }  // namespace framefuse
 

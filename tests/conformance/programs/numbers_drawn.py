@@ -150,6 +150,21 @@ def draws_around_an_error():
 
 
 @program
+def normal_numbers_around_an_error():
+    """Each generator makes two normal numbers at a time and keeps one of them for the next call."""
+
+    def f(table, index):
+        rows = table[index] * random.gauss(0, 1)
+        return rows * np.random.normal()
+
+    def indices(*numbers):
+        return lambda: Args(matrix(4, 3), torch.tensor(numbers))
+
+    then = [indices(1, 3), indices(1, 9), indices(3, 3), indices(9, 1), indices(0, 1)]
+    return Case(f, matrix(4, 3), torch.tensor([0, 2]), then=then)
+
+
+@program
 def draws_before_a_handled_error():
     def f(table, index):
         scale = random.random()
