@@ -17,6 +17,7 @@
 namespace framefuse {
 namespace {
 
+using ir::Arg;
 using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
@@ -33,6 +34,73 @@ bool CutsGradient(const Graph& g, const Node& n) {
         floating || (g.value(v).kind == ir::ValueKind::kTensor && (c10::isFloatingType(t) || c10::isComplexType(t)));
   }
   return !floating;
+}
+
+// Whether a derivative of its results is none of the constants' alone. `constant`: by value.
+bool CarriesDerivative(const Graph& g, const Node& n, const std::vector<bool>& constant) {
+  if (n.history == ir::History::kCut || CutsGradient(g, n)) return false;
+  // What is written keeps its history, whatever is written into it.
+  if (n.history == ir::History::kCutWrite) return !n.args.empty() && !constant[At(n.args[0].value)];
+  bool any = false;
+  std::size_t use = 0;
+  ir::ForEachUse(n, [&](ValueId v) {
+    const bool detached = use < 64 && (n.detached_uses >> use & 1) != 0;
+    any = any || (!detached && !constant[At(v)]);
+    ++use;
+  });
+  return any;
+}
+
+ValueId NewValueLike(Graph& g, ValueId v) {
+  ir::Value metadata = g.value(v);
+  return g.AddValue(std::move(metadata));
+}
+
+// Detaches what eager's histories do not go through: torch's engine will not, either. A write below a history stays
+// marked; one where there is none makes constants.
+void CutHistories(Graph& joint, const std::vector<bool>& constant) {
+  std::vector<Node> nodes;
+  nodes.reserve(joint.nodes.size());
+  const auto detach = [&](ValueId from, ValueId to, const Node& at) {
+    Node n;
+    n.op = ir::RequireOp(ir::OpName::kDetach);
+    n.args = {Arg::OfValue(from)};
+    n.outputs = {to};
+    n.phase = at.phase;
+    n.origin = at.origin;
+    nodes.push_back(std::move(n));
+  };
+  for (Node& recorded : joint.nodes) {
+    Node n = std::move(recorded);
+    bool reads = false;
+    ir::ForEachUse(n, [&](ValueId v) { reads = reads || !constant[At(v)]; });
+    auto detach_use = [&, use = std::size_t{0}](ValueId& v) mutable {
+      const bool detached = use < 64 && (n.detached_uses >> use & 1) != 0;
+      ++use;
+      if (!detached || constant[At(v)]) return;
+      const ValueId cut = NewValueLike(joint, v);
+      detach(v, cut, n);
+      v = cut;
+    };
+    if (n.history == ir::History::kCutWrite && !CarriesDerivative(joint, n, constant)) n.history = ir::History::kCut;
+    for (Arg& a : n.args) {
+      if (a.kind == Arg::Kind::kValue) detach_use(a.value);
+      for (ValueId& v : a.values) {
+        if (a.kind == Arg::Kind::kValueList && v != kNoValue) detach_use(v);
+      }
+    }
+    std::vector<std::pair<ValueId, ValueId>> cuts;
+    for (ValueId& v : n.outputs) {
+      if (n.history != ir::History::kCut || !reads || v == kNoValue) continue;
+      if (joint.value(v).kind != ir::ValueKind::kTensor) continue;
+      cuts.emplace_back(NewValueLike(joint, v), v);
+      v = cuts.back().first;
+    }
+    nodes.push_back(std::move(n));
+    const Node at = nodes.back();
+    for (const auto& [from, to] : cuts) detach(from, to, at);
+  }
+  joint.nodes = std::move(nodes);
 }
 
 // What a differentiable run of the joint graph reads and executes, with saved constants taken as they are.
@@ -66,10 +134,7 @@ std::vector<bool> DifferentiablePlans::ConstantValues() const {
   }
   for (std::int32_t t : plan_.tangents()) constant[At(joint.inputs[At(t)].value)] = false;
   for (const Node& n : joint.nodes) {
-    if (CutsGradient(joint, n)) continue;
-    bool all = true;
-    ir::ForEachUse(n, [&](ValueId v) { all = all && constant[At(v)]; });
-    if (all) continue;
+    if (!CarriesDerivative(joint, n, constant)) continue;
     for (ValueId v : n.outputs) {
       if (v != kNoValue) constant[At(v)] = false;
     }
@@ -136,6 +201,9 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   }
   FF_RETURN_IF_ERROR(BackwardPlan::CutAt(joint, places));
   const std::vector<bool> comes = DropUndefined(plan_, key, joint);
+  std::vector<bool> constant = ConstantValues();
+  constant.resize(joint.values.size(), false);
+  CutHistories(joint, constant);
   MakeDifferentiable(joint);
   std::vector<ValueId> roots;
   std::vector<ir::Output> outputs;
@@ -148,7 +216,6 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
     outputs.push_back(std::move(o));
     gradients.push_back(static_cast<std::int32_t>(g));
   }
-  const std::vector<bool> constant = ConstantValues();
   std::vector<bool> taken(joint.values.size(), false);
   for (const SavedValue& s : plan_.saved()) taken[At(s.value)] = !s.is_input && constant[At(s.value)];
   const std::vector<ir::NodeIndex> definitions = joint.Definitions();
@@ -204,6 +271,10 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differe
   }
   for (std::size_t i = 0; i < joint.nodes.size(); ++i) {
     if (!closure.nodes[i]) continue;
+    if (joint.nodes[i].history == ir::History::kCutWrite) {
+      return absl::UnimplementedError(
+          "create_graph=True through a tensor that was written without its history (in no_grad, or detached)");
+    }
     const bool random = joint.nodes[i].op->is_random();
     if (joint.nodes[i].phase == ir::Phase::kForward && (random || ir::SpeaksToOthers(joint.nodes[i]))) {
       return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again",

@@ -68,6 +68,12 @@ struct Arg {
 };
 
 enum class Phase : std::uint8_t { kForward, kBackward };
+// What eager's autograd has of a node, which a second derivative asks for.
+enum class History : std::uint8_t {
+  kKept,      // if gradients are kept at all
+  kCut,       // recorded without a history: its results are constants
+  kCutWrite,  // so is what it writes, while what is written keeps the history that it had
+};
 
 struct Node {
   OpId op = nullptr;
@@ -78,10 +84,13 @@ struct Node {
   // Empty if no return is a list; else one entry for each return: -1 not a list, n: a list of n.
   std::vector<std::int32_t> list_sizes;
   Phase phase = Phase::kForward;
+  History history = History::kKept;  // not in a text
   OriginId origin = -1;
   // What is said of its results was found by examples, and may be wrong for other sizes (CheckGuessed); not in a text.
   bool guessed = false;
   std::int64_t sequence = -1;  // of the backward: the number of eager's autograd node that runs it; not in a text
+  // Bit i: the i-th value that it uses, in the order of ForEachUse, was detached before; not in a text.
+  std::uint64_t detached_uses = 0;
 };
 
 // The user's code that a node came from.

@@ -191,6 +191,17 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
+  // Autograd does not see a write without a history, nor one through a detached tensor.
+  bool WritesUnseen(const Node& recorded, const FunctionalForm& form) const {
+    bool unseen = recorded.history != ir::History::kKept;
+    const auto look_at = [&](ValueId v) {
+      for (NodeIndex view = ViewNodeOf(v); view != kNoNode; view = ViewNodeOf(ParentOf(view)))
+        unseen = unseen || ir::Is(old_.nodes[At(view)].op, ir::OpName::kDetach);
+    };
+    for (std::int32_t w : form.written) ir::ForEachValue(recorded.args[At(w)], look_at);
+    return unseen && recorded.phase == ir::Phase::kForward;
+  }
+
   absl::Status Writing(const Node& recorded) {
     FunctionalForm form = FunctionalFormOf(*recorded.op);
     if (form.op == nullptr)
@@ -208,6 +219,7 @@ class Functionalizer {
     Node n = recorded;
     if (form.is_out) n.args.pop_back();
     ReadArguments(n);
+    if (WritesUnseen(recorded, form)) n.history = ir::History::kCutWrite;
     n.op = form.op;
     n.outputs.clear();
     n.list_sizes.clear();

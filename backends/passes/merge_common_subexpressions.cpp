@@ -22,6 +22,8 @@ class NodeKey {
     key.Address(n.op);
     for (const ir::Arg& a : n.args) key.Argument(a);
     for (std::int32_t s : n.list_sizes) key.Raw(s);
+    key.Raw(n.history);
+    key.Raw(n.detached_uses);
     return std::move(key.bytes_);
   }
 

@@ -1,4 +1,5 @@
 // Drops what returns its argument: conversions to the same dtype, views of the same shape.
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -52,8 +53,11 @@ class NoOpRemover {
     std::vector<ir::Node> nodes;
     nodes.reserve(g_.nodes.size());
     for (ir::Node& n : g_.nodes) {
+      NoteDetached(n);
       replacements_.Apply(n);
       if (IsNoOp(n)) {
+        const bool detaches = ir::Is(n.op, ir::OpName::kDetach) && n.phase == ir::Phase::kForward;
+        if (detaches || n.detached_uses != 0 || n.history != ir::History::kKept) detached_.insert(n.outputs[0]);
         replacements_.Replace(n.outputs[0], n.args[0].value);
       } else {
         nodes.push_back(std::move(n));
@@ -64,6 +68,16 @@ class NoOpRemover {
   }
 
  private:
+  // A second derivative is not to go through what was detached, when the node that did it is gone.
+  void NoteDetached(ir::Node& n) const {
+    std::size_t use = 0;
+    if (detached_.empty()) return;
+    ir::ForEachUse(n, [&](ir::ValueId v) {
+      if (use < 64 && detached_.contains(v)) n.detached_uses |= std::uint64_t{1} << use;
+      ++use;
+    });
+  }
+
   bool IsNoOp(const ir::Node& n) const {
     bool unary = n.outputs.size() == 1 && n.list_sizes.empty() && n.outputs[0] != ir::kNoValue && !n.args.empty() &&
                  n.args[0].kind == ir::Arg::Kind::kValue;
@@ -92,6 +106,7 @@ class NoOpRemover {
   Aliases aliases_;
   bool backward_;
   std::set<ir::ValueId> copied_into_;
+  std::set<ir::ValueId> detached_;  // and replaced
   Replacements replacements_;
 };
 

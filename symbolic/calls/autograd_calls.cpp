@@ -13,6 +13,7 @@
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/journals/write_journal.h"
 #include "symbolic/messages/graph_break.h"
+#include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -49,6 +50,7 @@ Value AutogradCalls::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* func
   if (!arguments_.PrepareAll(args)) return Value();
   applied_ = true;
   tracer_.AskLeaves();
+  const tracing::FunctionForwardScope forward;
   return natives_.CallNative(apply, args, kwnames);
 }
 

@@ -154,6 +154,14 @@ void ForgetUnrunTasks() {
 
 void ForgetCasts() { at::autocast::clear_cache(); }
 
+namespace {
+thread_local int function_forward_depth = 0;
+}  // namespace
+
+FunctionForwardScope::FunctionForwardScope() { ++function_forward_depth; }
+FunctionForwardScope::~FunctionForwardScope() { --function_forward_depth; }
+bool FunctionForwardScope::IsOpen() { return function_forward_depth > 0; }
+
 const void* GradientFunction(const at::Tensor& t) { return t.grad_fn().get(); }
 
 }  // namespace framefuse::tracing

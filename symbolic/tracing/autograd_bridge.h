@@ -38,6 +38,16 @@ bool HasGradientHooks(const at::Tensor& t);
 void ForgetUnrunTasks();
 // Empties autocast's cache, which may hold casts of fakes for as long as the program's autocast region lasts.
 void ForgetCasts();
+// A stretch in which the forward of an autograd.Function runs: what it computes has no history, but its results do, and
+// second derivatives take the way through what computed them. Nests.
+class FunctionForwardScope {
+ public:
+  FunctionForwardScope();
+  ~FunctionForwardScope();
+  FunctionForwardScope(const FunctionForwardScope&) = delete;
+  FunctionForwardScope& operator=(const FunctionForwardScope&) = delete;
+  static bool IsOpen();
+};
 // The gradient function's identity, to see whether it was replaced.
 const void* GradientFunction(const at::Tensor& t);
 // A view whose base was written since has a history that is made when it is asked for; at::Tensor::is_leaf does not

@@ -1,4 +1,5 @@
 // Recorder::Record: from an operator call on fakes to a node and fake results.
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/isnan.h>
@@ -38,7 +39,13 @@ ir::Node NewNode(const Recorder& recorder, const OpTraits& traits) {
   node.op = traits.op;
   node.phase = recorder.phase;
   node.origin = recorder.origin_callback != nullptr ? recorder.origin_callback(recorder.origin_context) : -1;
-  if (recorder.phase == ir::Phase::kBackward) node.sequence = CurrentBackwardSequence();
+  if (recorder.phase == ir::Phase::kBackward) {
+    node.sequence = CurrentBackwardSequence();
+  } else if (!at::GradMode::is_enabled() && !FunctionForwardScope::IsOpen() &&
+             traits.handle.schema().getNamespace() == "aten") {
+    // Others may have derivatives by an autograd.Function of their own, whose forward runs so.
+    node.history = ir::History::kCut;
+  }
   return node;
 }
 
