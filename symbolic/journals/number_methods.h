@@ -1,7 +1,6 @@
-// number_methods: what Python's own integers and floats can do besides arithmetic, of symbolic ones: shifts and masks of
-// integers, round(x, 2), and questions such as math.isfinite(x) and x.is_integer().
-// Invariant: each gives what Python gives, for all numbers that the facts allow. Null, or nothing: it is not kept
-// symbolic.
+// number_methods: what Python's own integers and floats can do besides arithmetic, of symbolic ones: shifts and masks
+// of integers, round(x, 2), and questions such as math.isfinite(x) and x.is_integer(). Invariant: each gives what
+// Python gives, for all numbers that the facts allow. Null, or nothing: it is not kept symbolic.
 #ifndef FRAMEFUSE_SYMBOLIC_JOURNALS_NUMBER_METHODS_H_
 #define FRAMEFUSE_SYMBOLIC_JOURNALS_NUMBER_METHODS_H_
 

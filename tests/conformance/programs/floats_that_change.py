@@ -218,7 +218,7 @@ def probabilities_of_dropout():
     def f(x, p):
         return functional.dropout(x, p) * 2, functional.dropout(x, p, training=False), torch.zeros(8).uniform_(-p, p)
 
-    return Case(f, matrix(), 0.3, then=[lambda v=v: Args(matrix(), v) for v in (0.5, 0.25, 0.0, 1.0, 0.9)])
+    return Case(f, matrix(8, 8) + 1, 0.3, then=[lambda v=v: Args(matrix(8, 8) + 1, v) for v in (0.6, 0.125, 0.2, 0.0, 1.0, 0.9)])
 
 
 @program
