@@ -226,7 +226,7 @@ def rounded_to_places():
     def f(x, v):
         return x + 1, round(v, 1), round(v, 2), round(v, 0), round(v * 3, 3), +v
 
-    return with_floats(f, values=(2.675, 2.5, 0.125, 1.005, -0.001, -0.0, 1e22, -2.675))
+    return with_floats(f, values=(2.675, 2.5, 0.125, 1.115, -0.001, -0.0, 1e22, -5.015))
 
 
 @program
