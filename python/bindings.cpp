@@ -166,9 +166,12 @@ void BindSpecialFunctions(py::module_& m) {
         RegisterSubstitute(Borrow(callable), Borrow(replacement), of_torch_only);
       },
       py::arg("callable"), py::arg("replacement"), py::arg("of_torch_only") = false);
-  m.def("register_sized_substitute", [](const py::object& callable, const py::object& replacement) {
-    AddSizedSubstitute(Borrow(callable), Borrow(replacement));
-  });
+  m.def(
+      "register_sized_substitute",
+      [](const py::object& callable, const py::object& replacement, bool of_numbers) {
+        AddSizedSubstitute(Borrow(callable), Borrow(replacement), of_numbers);
+      },
+      py::arg("callable"), py::arg("replacement"), py::arg("of_numbers") = false);
   m.def("register_deferred", [](const py::object& callable) { RegisterDeferred(Borrow(callable)); });
   m.def("register_breaks_as_errors",
         [](const py::dict& globals, const py::str& name) { RegisterBreaksAsErrors(Borrow(globals), Borrow(name)); });

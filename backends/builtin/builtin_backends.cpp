@@ -4,6 +4,7 @@
 #include "backends/builtin/fuse_backend.h"
 #include "backends/graph/backend.h"
 #include "backends/runtime/cond_operator.h"
+#include "backends/runtime/draw_operator.h"
 #include "backends/runtime/recurrent_operator.h"
 
 namespace framefuse {
@@ -13,6 +14,7 @@ void RegisterBuiltinBackends() {
   RegisterBackend("fuse", MakeFuseBackend);
   RegisterCondOperator();
   RegisterRecurrentOperator();
+  RegisterDrawOperator();
 }
 
 }  // namespace framefuse

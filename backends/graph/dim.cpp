@@ -1,7 +1,9 @@
 #include "backends/graph/dim.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -76,6 +78,18 @@ double FloorDivideFloats(double a, double b) {
   if (quotient == 0) return std::copysign(0.0, a / b);
   const double whole = std::floor(quotient);
   return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+// As CPython's float.__round__: the decimal that is nearest to the exact value, the even one of two.
+double RoundToDigits(double a, double digits) {
+  constexpr int kMostCharacters = 400;  // of any double with kMostDigits places
+  constexpr double kMostDigits = 22;
+  if (!std::isfinite(a) || digits < 0 || digits > kMostDigits) return a;
+  std::array<char, kMostCharacters> text{};
+  const auto end = std::to_chars(text.begin(), text.end(), a, std::chars_format::fixed, static_cast<int>(digits)).ptr;
+  double rounded = a;
+  std::from_chars(text.begin(), end, rounded);
+  return rounded;
 }
 
 double FloatResult(ExprKind kind, double a, double b) {

@@ -33,14 +33,16 @@ SizedPlan::SizedPlan(Backend& backend, ir::Graph graph, const BackendOptions& op
     : backend_(backend),
       graph_(std::move(graph)),
       options_(options),
-      guessed_(std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [](const ir::Node& n) { return n.guessed; })) {}
+      guessed_(std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [](const ir::Node& n) { return n.guessed; })),
+      guessed_of_floats_(guessed_ && ir::HasSizesOfFloats(graph_.exprs)) {}
 
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Compile(Backend& backend, ir::Graph graph,
                                                          const BackendOptions& options) {
   if (!UsesSymbols(graph.exprs, false)) return CompileBy(backend, std::move(graph), options);
   std::shared_ptr<SizedPlan> plan(new SizedPlan(backend, std::move(graph), options));
   FF_ASSIGN_OR_RETURN(plan->general_, plan->CompileGeneral());
-  const bool one_for_all = !UsesSymbols(plan->graph_.exprs, true) || plan->graph_.has_unbacked();
+  const bool has_sizes = UsesSymbols(plan->graph_.exprs, true) || plan->guessed_of_floats_;
+  const bool one_for_all = !has_sizes || plan->graph_.has_unbacked();
   return one_for_all ? plan->general_ : std::shared_ptr<Plan>(plan);
 }
 
@@ -63,7 +65,7 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::CompileFor(absl::Span<const std
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::int64_t> symbols) const {
   const std::lock_guard lock(mutex_);
   Sizes sizes(symbols.begin(), symbols.end());
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  for (std::size_t i = 0; !guessed_of_floats_ && i < sizes.size(); ++i) {
     if (graph_.exprs.symbols()[i].type != ir::NumberType::kInt) sizes[i] = 0;
   }
   auto known = by_sizes_.find(sizes);

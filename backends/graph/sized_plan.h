@@ -1,7 +1,7 @@
 // SizedPlan: the plan of a graph with symbolic sizes: one for all sizes, and for sizes that come often a static one,
 // as it would be without symbols. Where the graph itself computes some of them there is only the first.
-// Metadata that was guessed when the graph was recorded (ir::Node::guessed) is checked for each new set of sizes.
-// Invariant: thread-safe; keeps what belongs to the kMostSizes that came last.
+// Metadata that was guessed when the graph was recorded (ir::Node::guessed) is checked for each new set of sizes, and
+// of floats that sizes follow from. Invariant: thread-safe; keeps what belongs to the kMostSizes that came last.
 #ifndef FRAMEFUSE_BACKENDS_GRAPH_SIZED_PLAN_H_
 #define FRAMEFUSE_BACKENDS_GRAPH_SIZED_PLAN_H_
 
@@ -45,6 +45,7 @@ class SizedPlan final : public Plan {
   const ir::Graph graph_;
   const BackendOptions options_;
   const bool guessed_;
+  const bool guessed_of_floats_;  // what was guessed may be of sizes that follow from floats
   std::shared_ptr<Plan> general_;
   mutable std::mutex mutex_;
   mutable std::list<Met> met_;  // the last ones first

@@ -24,7 +24,7 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from framefuse import _C, _array_functions, _control, _explain, _interpolate, _log_calls, _module, _number_arguments, _sized_calls, _torch_knobs, _warning_calls
+from framefuse import _C, _array_functions, _control, _explain, _interpolate, _log_calls, _module, _number_arguments, _number_calls, _sized_calls, _torch_knobs, _warning_calls
 
 
 def _mark_step():
@@ -88,6 +88,7 @@ def install():
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     _sized_calls.install()
+    _number_calls.install()
     _C.register_mark(_control.mark_dynamic)
     _array_functions.install()
     if "torch._dynamo" in sys.modules:

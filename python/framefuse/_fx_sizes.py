@@ -19,7 +19,7 @@ OPERATIONS = {
     "add": operator.add, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod, "neg": operator.neg,
     "truediv": operator.truediv, "pow": operator.pow, "min": torch.sym_min, "max": torch.sym_max, "float": torch.sym_float,
     "int": math.trunc, "floor": math.floor, "ceil": math.ceil, "round": builtins.round, "sqrt": torch._sym_sqrt,
-    "log2": torch._sym_log2, "abs": abs,
+    "log2": torch._sym_log2, "abs": abs, "round_to": builtins.round,
     **{name: getattr(torch, f"_sym_{name}", getattr(math, name)) for name in (
         "log", "exp", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp2", "expm1", "log10",
         "log1p", "cbrt", "erf", "erfc", "atan2", "fmod", "copysign",

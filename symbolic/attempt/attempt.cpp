@@ -76,6 +76,7 @@ class Driver {
       return Next::kAgain;
     }
     if (std::exchange(refuted_, false)) return FromTheBeginning();
+    if (std::exchange(writes_new_numbers_, false)) return FromTheBeginning();
     if (found.warned && plan_.HearDueWarnings()) return FromTheBeginning();
     if (found.leaf && plan_.Inline(found.leaf)) return FromTheBeginning();
     if (found.left_modes && !settings_.fullgraph) {
@@ -318,9 +319,25 @@ class Driver {
   }
 
   // Guards, executable: the entry is whole. Runs inside the attempt, with its fakes alive.
+  // Where some numbers are known to change, those that a capture writes itself do, too. Nobody need see that first.
+  bool NoteWrittenNumbers() {
+    DynamicSizes& sizes = *settings_.sizes;
+    if (sizes.mode() != DynamicMode::kWhatChanged || !sizes.any_numbers() || config().specialize_int) return false;
+    const PyCodeObject* code = frame_ops::Code(frame_);
+    bool any = false;
+    for (const std::string& source : closed_->entry->written_numbers) {
+      if (sizes.IsNotedNumber(code, source)) continue;
+      sizes.NoteNumber(code, source);
+      any = true;
+    }
+    return any;
+  }
+
   void Build(Capture& capture) {
     tracing::Tracer::Suspended suspended;
     HookScope hook(HookMode::kOff);
+    writes_new_numbers_ = NoteWrittenNumbers();
+    if (writes_new_numbers_) return;
     if (!capture.writes().noted_classes().empty()) return LeaveSlotNames(capture);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
@@ -442,6 +459,7 @@ class Driver {
   RunPlan plan_;
   bool used_unbacked_ = false;         // values that the graph computes, as symbols
   bool refuted_ = false;               // that they can be symbols, for some
+  bool writes_new_numbers_ = false;    // that the next attempt takes for symbolic
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
   Py_ssize_t modules_before_ = 0;
   bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again

@@ -12,8 +12,13 @@
 namespace framefuse {
 namespace {
 
-absl::flat_hash_map<PyObject*, Ref>& Substitutes() {
-  static auto* const substitutes = new absl::flat_hash_map<PyObject*, Ref>;
+struct Substitute {
+  Ref replacement;
+  bool of_numbers;
+};
+
+absl::flat_hash_map<PyObject*, Substitute>& Substitutes() {
+  static auto* const substitutes = new absl::flat_hash_map<PyObject*, Substitute>;
   return *substitutes;
 }
 
@@ -36,10 +41,21 @@ bool IsSized(const SizeOperations& operations, const ObjectTable& objects, Borro
   return false;
 }
 
+// A list is looked into, too.
+bool HoldsNumber(const SizeOperations& operations, BorrowedRef object) {
+  PyObject* o = object;
+  if (!PyList_CheckExact(o)) return operations.Holds(object);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
+    if (operations.Holds(PyList_GET_ITEM(o, i))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement) {
-  const auto [it, added] = Substitutes().insert_or_assign(callable.get(), Ref::Create(replacement));
+void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_numbers) {
+  const auto [it, added] =
+      Substitutes().insert_or_assign(callable.get(), Substitute{Ref::Create(replacement), of_numbers});
   if (added) Py_INCREF(callable.get());  // its address stays its own
 }
 
@@ -49,8 +65,11 @@ BorrowedRef SizedSubstitute(const SizeOperations& sizes, const ObjectTable& obje
                             absl::Span<const ValueView> args) {
   const auto found = Substitutes().find(callable.get());
   if (found == Substitutes().end()) return BorrowedRef();
-  const auto is_sized = [&](const ValueView& v) { return IsSized(sizes, objects, v.object); };
-  return std::any_of(args.begin(), args.end(), is_sized) ? BorrowedRef(found->second) : BorrowedRef();
+  const bool of_numbers = found->second.of_numbers;
+  const auto is_sized = [&](const ValueView& v) {
+    return of_numbers ? HoldsNumber(sizes, v.object) : IsSized(sizes, objects, v.object);
+  };
+  return std::any_of(args.begin(), args.end(), is_sized) ? BorrowedRef(found->second.replacement) : BorrowedRef();
 }
 
 }  // namespace framefuse

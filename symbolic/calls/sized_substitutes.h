@@ -11,7 +11,8 @@
 namespace framefuse {
 
 bool HasSizedSubstitute(BorrowedRef callable);
-void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement);
+// `of_numbers`: only where a number among the arguments is symbolic. Sizes of tensors are nothing to it.
+void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_numbers = false);
 // Null: there is none, or no argument is symbolic or such an array.
 BorrowedRef SizedSubstitute(const SizeOperations& sizes, const ObjectTable& objects, BorrowedRef callable,
                             absl::Span<const ValueView> args);

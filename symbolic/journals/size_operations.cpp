@@ -12,6 +12,7 @@
 
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/number_methods.h"
 #include "symbolic/journals/numpy_operations.h"
 #include "symbolic/journals/object_contents.h"
 #include "symbolic/journals/object_table.h"
@@ -67,6 +68,11 @@ std::optional<tracing::NumberFunction> FunctionNamed(std::string_view name) {
   return std::nullopt;
 }
 
+// A number beside a tensor, whose value torch looks at, is computed with as a tensor of no dimensions is.
+bool TakesTensorsToo(std::string_view function) {
+  return function == "fmod" || function == "fmod_" || function == "remainder" || function == "remainder_";
+}
+
 bool IsNumber(BorrowedRef object) { return IsInteger(object) || PyFloat_CheckExact(object.get()); }
 
 }  // namespace
@@ -89,9 +95,13 @@ std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView
   if (operation) {
     if (Ref made = CombineOfNumpy(tracer_.numbers(), reads_, *operation, left, right)) return Done(std::move(made));
   }
-  if (!operation || !IsNumber(left.object) || !IsNumber(right.object)) return std::nullopt;
+  if (!IsNumber(left.object) || !IsNumber(right.object)) return std::nullopt;
   if (!IsSymbolic(left)) reads_.Consume(left);
   if (!IsSymbolic(right)) reads_.Consume(right);
+  if (!operation) {
+    Ref bits = CombineBits(tracer_.numbers(), nb_op, left.object, right.object);
+    return bits ? std::optional(Done(std::move(bits))) : std::nullopt;
+  }
   if (*operation == tracing::SizeArithmetic::kPower) {
     if (std::optional<Value> power = Power(left, right)) return power;
   }
@@ -101,7 +111,13 @@ std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView
 }
 
 std::optional<Value> SizeOperations::Negate(UnaryOp op, ValueView v) {
-  if (op != UnaryOp::kNegative || !IsSymbolic(v)) return std::nullopt;
+  if (!IsSymbolic(v)) return std::nullopt;
+  if (op == UnaryOp::kPositive && IsNumber(v.object)) return Value{Ref::Create(v.object), v.source};
+  if (op == UnaryOp::kInvert && IsInteger(v.object)) {
+    Ref inverted = InvertBits(tracer_.numbers(), v.object);
+    return inverted ? std::optional(Done(std::move(inverted))) : std::nullopt;
+  }
+  if (op != UnaryOp::kNegative) return std::nullopt;
   if (!IsNumber(v.object)) {
     Ref made = NegateOfNumpy(tracer_.numbers(), v);
     return made ? std::optional(Done(std::move(made))) : std::nullopt;
@@ -242,7 +258,6 @@ std::optional<Value> SizeOperations::LogarithmToBase(ValueView number, ValueView
 }
 
 std::optional<Value> SizeOperations::DivideWithRest(ValueView left, ValueView right) {
-  if (!IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
   const std::optional<Value> quotient = Binary(NB_FLOOR_DIVIDE, left, right);
   const std::optional<Value> rest = quotient ? Binary(NB_REMAINDER, left, right) : std::nullopt;
   if (!rest) return std::nullopt;
@@ -260,6 +275,25 @@ std::optional<Value> SizeOperations::Power(ValueView base, ValueView exponent) {
     product = tracer_.numbers().Combine(tracing::SizeArithmetic::kMultiply, product, base.object);
   }
   return product ? std::optional(Done(std::move(product))) : std::nullopt;
+}
+
+// Both operands of the remainder fit, or it is left to Python.
+std::optional<Value> SizeOperations::PowerModulo(ValueView base, ValueView exponent, ValueView modulus) {
+  if (!IsInteger(base.object) || !IsInteger(exponent.object) || !IsInteger(modulus.object)) return std::nullopt;
+  if (!IsSymbolic(base) || IsSymbolic(exponent)) return std::nullopt;
+  reads_.Consume(exponent);
+  const std::optional<Value> power = Power(base, exponent);
+  return power ? Binary(NB_REMAINDER, ValueView(power->object, kNoSource), modulus) : std::nullopt;
+}
+
+std::optional<Value> SizeOperations::OfMethod(std::string_view name, ValueView number) {
+  if (name == "bit_length" && IsInteger(number.object)) {
+    Ref length = BitLength(tracer_.numbers(), number.object);
+    return length ? std::optional(Done(std::move(length))) : std::nullopt;
+  }
+  if (!IsNumber(number.object)) return std::nullopt;
+  const std::optional<bool> answer = AskNumber(tracer_.numbers(), name, number.object);
+  return answer ? std::optional(Done(Ref::Create(*answer ? Py_True : Py_False))) : std::nullopt;
 }
 
 std::optional<Value> SizeOperations::Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start) {
@@ -303,11 +337,13 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
   const std::string_view name = NameOfCallable(callable);
   if (method) {
     const bool numel = name == "numel" && args.size() == 1 && PyTuple_Check(args[0].object.get());
-    return numel ? Fold(tracing::SizeArithmetic::kMultiply, args[0].object, 1) : std::nullopt;
+    if (numel) return Fold(tracing::SizeArithmetic::kMultiply, args[0].object, 1);
+    return args.size() == 1 && IsSymbolic(args[0]) ? OfMethod(name, args[0]) : std::nullopt;
   }
   const bool is_builtin = IsOfModule(o, "builtins");
   if (!is_builtin && !IsOfModule(o, "math")) return std::nullopt;
   if (is_builtin && name == "pow") {
+    if (args.size() == 3) return PowerModulo(args[0], args[1], args[2]);
     return args.size() == 2 ? Binary(NB_POWER, args[0], args[1]) : std::nullopt;
   }
   if ((name == "prod" || name == "sum") && args.size() == 1) {
@@ -329,10 +365,16 @@ std::optional<Value> SizeOperations::OfNumbers(std::string_view name, absl::Span
   if (name == "abs" && args.size() == 1) return Absolute(args[0]);
   if (symbolic && args.size() == 1) {
     if (const std::optional<tracing::NumberFunction> function = FunctionNamed(name)) return Apply(*function, args[0]);
+    if (std::optional<Value> answer = OfMethod(name, args[0])) return answer;
     return OfFloats(name, args);
   }
   if (name == "log" && args.size() == 2 && symbolic) return LogarithmToBase(args[0], args[1]);
   if (name == "divmod" && args.size() == 2 && symbolic) return DivideWithRest(args[0], args[1]);
+  if (name == "round" && args.size() == 2 && symbolic) {
+    reads_.Consume(args[1]);
+    Ref rounded = RoundToPlaces(tracer_.numbers(), args[0].object, args[1].object);
+    return rounded ? std::optional(Done(std::move(rounded))) : std::nullopt;
+  }
   if (symbolic && args.size() == 2 && !extreme) return OfFloats(name, args);
   if (!symbolic || !extreme || args.size() < 2) return std::nullopt;
   for (const ValueView& v : args) {
@@ -395,7 +437,8 @@ TorchArguments::TorchArguments(tracing::Numbers& numbers, BorrowedRef callable, 
   if (TellsTypesOfNumbers(callable)) {
     for (const ValueView& v : args) PinNumpyIn(numbers, v.object);
   }
-  if (torch::should_allow_numbers_as_tensors(std::string(NameOfCallable(callable)))) {
+  const std::string name(NameOfCallable(callable));
+  if (torch::should_allow_numbers_as_tensors(name) || TakesTensorsToo(name)) {
     PyObject* self = PyCFunction_Check(callable.get()) ? PyCFunction_GET_SELF(callable.get()) : nullptr;
     BorrowedRef tensor(self != nullptr && IsFakeTensor(self) ? self : nullptr);
     for (const ValueView& v : args) {

@@ -54,6 +54,9 @@ class SizeOperations {
   std::optional<Value> DivideWithRest(ValueView left, ValueView right);
   // By a small whole number that is not symbolic.
   std::optional<Value> Power(ValueView base, ValueView exponent);
+  std::optional<Value> PowerModulo(ValueView base, ValueView exponent, ValueView modulus);
+  // x.is_integer(), n.bit_length(), math.isfinite(x).
+  std::optional<Value> OfMethod(std::string_view name, ValueView number);
   std::optional<Value> Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start);
   // All of them are there, and have guards: what is computed of symbolic ones follows from the others. False: broke.
   [[nodiscard]] bool ReadItems(BorrowedRef sequence);

@@ -1,6 +1,7 @@
 #include "symbolic/protocols/operators.h"
 
 #include <opcode.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include "frame_eval/hook.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -67,6 +68,13 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   const bool exponent = nb_op % kFirstInplace == NB_POWER;
   if (const Ref tensor = exponent ? Ref() : sizes_.OperandFor(left.object, right.object)) {
     return Binary(act, nb_op, left, ValueView(tensor, kNoSource));
+  }
+  // Torch's function takes the number as it is, symbolic.
+  const bool by_python = PyFloat_CheckExact(right.object.get()) || PyLong_CheckExact(right.object.get());
+  if (nb_op == NB_POWER && by_python && IsFakeTensor(left.object) && sizes_.Holds(right.object)) {
+    static PyObject* const power = PyObject_GetAttrString(THPVariableClass, "pow");
+    const ValueView operands[] = {left, right};
+    return meaning_.Call(act, ValueView(power, kNoSource), operands, BorrowedRef());
   }
   const bool divides = nb_op % kFirstInplace == NB_TRUE_DIVIDE;
   if (divides && IsFakeTensor(right.object) && sizes_.Holds(left.object)) {

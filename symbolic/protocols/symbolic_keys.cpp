@@ -24,6 +24,8 @@ bool IsSmall(PyObject* container) {
   return size >= 0 && size <= kMost;
 }
 
+bool IsNumber(PyObject* o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
+
 // Nobody can tell them apart by what they are.
 bool AreAlike(PyObject* a, PyObject* b) {
   return a == b || (PyLong_CheckExact(a) && PyLong_CheckExact(b) && PyObject_RichCompareBool(a, b, Py_EQ) == 1);
@@ -86,11 +88,11 @@ bool SymbolicKeys::IsOneOf(BorrowedRef number, absl::Span<const std::int64_t> va
 
 std::optional<bool> SymbolicKeys::Compare(BorrowedRef number, BorrowedRef elements) {
   Integers plain;
-  bool all_plain = true;
+  bool all_plain = PyLong_CheckExact(number.get());
   const Py_ssize_t size = PyList_GET_SIZE(elements.get());
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* const element = PyList_GET_ITEM(elements.get(), i);
-    if (!PyLong_CheckExact(element)) {
+    if (!IsNumber(element)) {
       if (!PyUnicode_CheckExact(element) && element != Py_None) return std::nullopt;
       continue;
     }
@@ -101,7 +103,7 @@ std::optional<bool> SymbolicKeys::Compare(BorrowedRef number, BorrowedRef elemen
   if (all_plain) return IsOneOf(number, plain);
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* const element = PyList_GET_ITEM(elements.get(), i);
-    if (!PyLong_CheckExact(element)) continue;
+    if (!IsNumber(element)) continue;
     const std::optional<bool> same = tracer_.numbers().Compare(Py_EQ, number, element);
     if (!same) return std::nullopt;
     if (*same) return true;
@@ -109,8 +111,30 @@ std::optional<bool> SymbolicKeys::Compare(BorrowedRef number, BorrowedRef elemen
   return false;
 }
 
+// Between its ends, and as many steps from its start as are whole.
+std::optional<Truth> SymbolicKeys::IsInRange(ValueView number, ValueView range) {
+  if (!PyLong_CheckExact(number.object.get())) return std::nullopt;
+  if (!arguments_.PrepareNative(range)) return Truth::kError;
+  tracing::Numbers& numbers = tracer_.numbers();
+  const auto part = [&](const char* name) { return Ref::Steal(PyObject_GetAttrString(range.object, name)); };
+  const Ref start = part("start"), stop = part("stop"), step = part("step");
+  const std::optional<ir::Dim> stride = numbers.Find(step);
+  if (!stride || !stride->is_constant() || stride->constant() < 1) return std::nullopt;
+  const std::optional<bool> begun = numbers.Compare(Py_LE, start, number.object);
+  if (!begun || !*begun) return begun ? std::optional(Truth::kFalse) : std::nullopt;
+  const std::optional<bool> inside = numbers.Compare(Py_LT, number.object, stop);
+  if (!inside || !*inside) return inside ? std::optional(Truth::kFalse) : std::nullopt;
+  const Ref way = numbers.Combine(tracing::SizeArithmetic::kSubtract, number.object, start);
+  const Ref rest = way ? numbers.Combine(tracing::SizeArithmetic::kModulo, way, step) : Ref();
+  const Ref zero = Ref::Steal(PyLong_FromLong(0));
+  const std::optional<bool> met = rest ? numbers.Compare(Py_EQ, rest, zero) : std::nullopt;
+  if (!met) return std::nullopt;
+  return *met ? Truth::kTrue : Truth::kFalse;
+}
+
 std::optional<Truth> SymbolicKeys::IsIn(ValueView number, ValueView container) {
-  if (!IsSymbolic(number)) return std::nullopt;
+  if (!IsNumber(number.object.get()) || !tracer_.numbers().IsSymbolic(number.object)) return std::nullopt;
+  if (PyRange_Check(container.object.get())) return IsInRange(number, container);
   const std::optional<Ref> elements = ElementsOf(container);
   if (!elements) return std::nullopt;
   if (!*elements) return Truth::kError;

@@ -1,5 +1,5 @@
-// SymbolicKeys: symbolic integers that are looked for in small containers of plain ones: `step in milestones`,
-// `rates.get(step)`. One answer serves all numbers that the container tells nothing apart of.
+// SymbolicKeys: symbolic numbers that are looked for in small containers of plain ones: `step in milestones`,
+// `rates.get(step)`, and integers in a range. One answer serves all numbers that the container tells nothing apart of.
 // Invariant: what the answer rests on is guarded: the container's keys or elements, the values of those that count as
 // alike, and a fact about the number.
 #ifndef FRAMEFUSE_SYMBOLIC_PROTOCOLS_SYMBOLIC_KEYS_H_
@@ -38,6 +38,7 @@ class SymbolicKeys {
   bool IsSymbolic(ValueView v) const;
   std::optional<Ref> ElementsOf(ValueView container);  // of few; nothing: of others
   bool IsOneOf(BorrowedRef number, absl::Span<const std::int64_t> values);
+  std::optional<Truth> IsInRange(ValueView number, ValueView range);
   std::optional<bool> Compare(BorrowedRef number, BorrowedRef elements);
 
   tracing::Tracer& tracer_;

@@ -1,6 +1,7 @@
 #include "symbolic/tracing/infer_by_examples.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -177,9 +178,15 @@ class Examples {
     std::set<ir::SymbolIndex> classes;
     for (const ir::SymbolIndex s : symbols) classes.insert(first[static_cast<std::size_t>(s)]);
     for (std::size_t i = 0; i < other.size(); ++i) {
-      if (classes.contains(first[i])) other[i] += step(first[i]);
+      if (classes.contains(first[i])) other[i] = Moved(i, other[i], step(first[i]));
     }
     return MeetFacts(other) && Add(other);
+  }
+
+  // Of a float the bits: only another number tells what follows from it.
+  std::int64_t Moved(std::size_t symbol, std::int64_t value, std::int64_t step) const {
+    if (graph_.exprs.symbols()[symbol].type != ir::NumberType::kFloat) return value + step;
+    return std::bit_cast<std::int64_t>(std::bit_cast<double>(value) + static_cast<double>(step));
   }
 
   // For each symbol the first that facts have equal to it.

@@ -136,6 +136,24 @@ bool NegativeView(Recorder& recorder, const c10::OperatorHandle& handle, Stack* 
   return true;
 }
 
+// (self, kind, first, second): torch's operator, which takes doubles and a generator.
+bool Draw(Recorder& recorder, const c10::OperatorHandle&, Stack* stack) {
+  const auto number = [&] {
+    const c10::IValue v = torch::jit::pop(*stack);
+    return v.isInt() ? c10::IValue(static_cast<double>(v.toInt())) : v;
+  };
+  const c10::IValue second = number(), first = number();
+  const std::string kind = torch::jit::pop(*stack).toStringRef();
+  const ir::OpName name = kind == "bernoulli" ? ir::OpName::kBernoulli_Float
+                          : kind == "uniform" ? ir::OpName::kUniform_
+                                              : ir::OpName::kNormal_;
+  stack->push_back(first);
+  if (name != ir::OpName::kBernoulli_Float) stack->push_back(second);
+  stack->emplace_back();
+  recorder.RecordPlain(TraitsOf(ir::RequireOp(name)->handle()), stack);
+  return true;
+}
+
 // Before 2.13 the vectors' strides follow from whether a value of a real matrix is complex.
 bool Eigenvectors(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   constexpr bool kFollowFromValues = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13;
@@ -303,6 +321,7 @@ SpecialFn FindSpecial(const ir::Op& op) {
       {k_LocalScalarDense, LocalScalar},
       {kNonzero, Nonzero},
       {kEqual, Equal},
+      {kDraw_, Draw},
       {kNewZeros, ZerosOfInput},
       {kIsNonzero, BreakOnData},
       {k_Unique, SizedByValues},

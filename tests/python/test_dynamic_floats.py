@@ -62,8 +62,7 @@ def test_never():
 
 LOOK = {
     "text": lambda x, v: x if f"{v}" else x + 1,
-    "probability": lambda x, v: nn.functional.dropout(x, v, training=False),
-    "power": lambda x, v: x.abs() ** v,
+    "probability": lambda x, v: nn.functional.alpha_dropout(x, v, training=True).shape[0] + x,
     "key": lambda x, v: x * {v: 2}[v],
 }
 

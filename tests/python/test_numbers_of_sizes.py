@@ -57,6 +57,8 @@ _SYMBOLIC = {
     "int of a part": lambda x: x[: int(x.shape[0] * 0.5)] + int(x.shape[1] * 0.3),
     "a part viewed": lambda x: x.new_zeros(2 * math.ceil(x.shape[0] / 2)).view(math.ceil(x.shape[0] / 2), 2),
     "round": lambda x: x * round(x.shape[0] / 3),
+    "round to digits": lambda x: x * round(x.shape[0] / 3, 2),
+    "shifts": lambda x: x.repeat(1 << 1, 1)[: x.shape[0] << 1] * (x.shape[1] >> 1) + (x.shape[0] & 3),
     "a floor quotient of floats": lambda x: x * (x.shape[0] // 2.5 + x.shape[0] % 2.5),
     "the size of a float": lambda x: x * abs(0.5 - x.shape[0]),
 }
@@ -73,7 +75,6 @@ def test_the_largest_size_is_a_fact():
 
 
 _OF_ONE_SIZE = {
-    "round to digits": lambda x: x * round(x.shape[0] / 3, 2),
     "gcd": lambda x: x * math.gcd(x.shape[0], 6),
     "text": lambda x: x * len(str(x.shape[0])),
     "rows": lambda x: sum((row for row in x), torch.zeros(x.shape[1])),

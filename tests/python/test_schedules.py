@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.optim import lr_scheduler as schedules
+from torch.optim.swa_utils import SWALR
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +17,15 @@ def nothing_compiled_before():
 
 def _warmed(step):
     return min((step + 1) ** -0.5, (step + 1) * 8**-1.5)
+
+
+def _warm_up_then_cosine(o):
+    return schedules.SequentialLR(o, [schedules.LinearLR(o, 0.1, 1.0, 4), schedules.CosineAnnealingLR(o, 40)], milestones=[4])
+
+
+def _three_parts(o):
+    parts = [schedules.LinearLR(o, 0.1, 1.0, 3), schedules.ConstantLR(o, 1.0, 3), schedules.ExponentialLR(o, 0.9)]
+    return schedules.SequentialLR(o, parts, milestones=[3, 6])
 
 
 # The first capture is for parameters that have no gradients yet, and for the numbers at hand. A branch that the schedule takes is one more.
@@ -41,8 +51,18 @@ SCHEDULES = {
     "cycles": (lambda o: schedules.CyclicLR(o, 0.01, 0.1, step_size_up=5), 3),
     "smaller cycles": (lambda o: schedules.CyclicLR(o, 0.01, 0.1, step_size_up=5, mode="triangular2"), 3),
     "cycles that fade": (lambda o: schedules.CyclicLR(o, 0.01, 0.1, step_size_up=5, mode="exp_range", gamma=0.99), 3),
+    # A capture for each part of the schedule, and one for the step at which the next one begins.
+    "a warm-up, then a cosine": (_warm_up_then_cosine, 5),
+    "three parts": (_three_parts, 8),
+    "averaged weights": (lambda o: SWALR(o, 0.05, 5), 4),
     "two at once": (lambda o: schedules.ChainedScheduler([schedules.ExponentialLR(o, 0.9), schedules.ExponentialLR(o, 0.95)]), 2),
 }
+
+
+def _state_of(schedule):
+    """Its state, and those of the schedules that it is made of. A function has no text of its own."""
+    state = {key: value for key, value in vars(schedule).items() if type(value) in (int, float, bool, list, str) and key not in ("_schedulers", "lr_lambdas")}
+    return state, [_state_of(part) for part in getattr(schedule, "_schedulers", ())]
 
 
 def _train(make, optimizer, compiled, steps=30):
@@ -61,12 +81,13 @@ def _train(make, optimizer, compiled, steps=30):
 
     run = framefuse.compile(step) if compiled else step
     before = framefuse.statistics()["captures"]
-    rates, weights = [], []
+    rates, weights, states = [], [], []
     for i in range(steps):
         run(torch.full((2, 4), 0.1 * (1 + i % 3)))
         rates.append([{name: group.get(name) for name in ("lr", "momentum", "betas")} for group in optimizer.param_groups])
         weights.append([p.detach().clone() for p in model.parameters()])
-    return framefuse.statistics()["captures"] - before, rates, weights
+        states.append(repr(_state_of(schedule)))
+    return framefuse.statistics()["captures"] - before, (rates, states), weights
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -201,6 +201,53 @@ def across_a_break():
 
 
 @program
+def sizes_that_follow_from_a_factor():
+    def f(x, factor):
+        y = functional.interpolate(x, scale_factor=factor, mode="nearest", recompute_scale_factor=True)
+        y.square().sum().backward()
+        return y.detach() * 2, y.shape[2], y.stride(), x.grad.clone()
+
+    def image():
+        return torch.arange(24.0).reshape(1, 2, 3, 4).requires_grad_()
+
+    return Case(f, image(), 2.0, then=[lambda v=v: Args(image(), v) for v in (1.5, 3.0, 2.5, 0.75, 3.0)])
+
+
+@program
+def probabilities_of_dropout():
+    def f(x, p):
+        return functional.dropout(x, p) * 2, functional.dropout(x, p, training=False), torch.zeros(8).uniform_(-p, p)
+
+    return Case(f, matrix(8, 8) + 1, 0.3, then=[lambda v=v: Args(matrix(8, 8) + 1, v) for v in (0.6, 0.125, 0.2, 0.0, 1.0, 0.9)])
+
+
+@program
+def rounded_to_places():
+    def f(x, v):
+        return x + 1, round(v, 1), round(v, 2), round(v, 0), round(v * 3, 3), +v
+
+    return with_floats(f, values=(2.675, 2.5, 0.125, 1.115, -0.001, -0.0, 1e22, -5.015))
+
+
+@program
+def questions_about_floats():
+    def f(x, v):
+        return x + 1, math.isfinite(v), math.isnan(v), math.isinf(v), v in (0.25, 7, None), divmod(v, 0.3)
+
+    return with_floats(f, values=ORDINARY)
+
+
+@program
+def arguments_of_functions_of_torch():
+    def f(x, v):
+        padded = functional.pad(x, (1, 2), value=v)
+        loss = functional.huber_loss(x, x.cos(), delta=v) + functional.smooth_l1_loss(x, x.cos(), beta=v)
+        return padded, loss, functional.celu(x, v), torch.tensor([v, 1.0]), x.abs() ** v, torch.fmod(x, v)
+
+    return with_floats(f, values=ORDINARY)
+
+
+@program
 def sums_of_floats():
     # From 3.12 on sum() compensates for roundings.
     def f(x, v):

@@ -213,3 +213,29 @@ def sizes_of_interpolated_lines():
         return nearest, between, torch.nn.functional.interpolate(lines, scale_factor=n)
 
     return with_numbers(f, values=(3, 5, 4, 30, 7))
+
+
+@program
+def bits_of_numbers():
+    def f(x, n):
+        return x * (n << 2), n >> 1, n & 7, 15 & n, ~n, +n, pow(n, 2, 7), pow(n, 3, -5), n | 8, n.bit_length(), round(n, 1)
+
+    return with_numbers(f)
+
+
+@program
+def members_of_ranges():
+    def f(x, n):
+        return x + (1 if n in range(0, 100, 2) else 2), n in range(4), n in range(5, -5, -1), n in (3, 7.0, None)
+
+    return with_numbers(f)
+
+
+@program
+def windows_and_diagonals():
+    def f(x, n):
+        y = x * 1
+        y.diagonal(n).add_(1)
+        return y, x.unfold(1, n + 2, 1) * 2, torch.diag(x, -n), torch.tensor([n, 2.5])
+
+    return Case(f, torch.arange(36.0).reshape(6, 6), 1, then=[lambda n=n: Args(torch.arange(36.0).reshape(6, 6), n) for n in (2, 3, 0, 4, 2)])
