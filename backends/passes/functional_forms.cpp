@@ -136,4 +136,20 @@ c10::ScalarType ComputedTypeInList(const ir::Graph& graph, const ir::Node& form,
   return PromotedType(graph, one);
 }
 
+bool MakesWhatIsThere(ir::Graph& graph, const ir::Node& recorded, ir::OpId form) {
+  using enum ir::OpName;
+  static constexpr ir::OpNames kByRow{kAddmm, kBaddbmm, kBmm, kCat, kMm, kMv};
+  if (!form->is_pointwise() && !kByRow.contains(form)) return false;
+  const ir::Value& out = graph.value(recorded.args.back().value);
+  bool alike = c10::isFloatingType(out.dtype);
+  for (const ir::Arg& a : recorded.args) {
+    ir::ForEachValue(a, [&](ir::ValueId id) {
+      const ir::Value& v = graph.value(id);
+      const bool rows = v.rank() <= 1 || ir::IsContiguous(graph.exprs, v);
+      alike = alike && v.kind == ir::ValueKind::kTensor && (v.wrapped_number || v.dtype == out.dtype) && rows;
+    });
+  }
+  return alike;
+}
+
 }  // namespace framefuse

@@ -28,6 +28,10 @@ c10::ScalarType ComputedType(const ir::Graph& graph, const ir::Node& recorded, c
 // The same of one element of a form that writes a list.
 c10::ScalarType ComputedTypeInList(const ir::Graph& graph, const ir::Node& form, std::size_t element);
 
+// What the form returns has the dtype and strides of the `out` argument of `recorded`, the last: all are floating,
+// alike and row by row.
+bool MakesWhatIsThere(ir::Graph& graph, const ir::Node& recorded, ir::OpId form);
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_BACKENDS_PASSES_FUNCTIONAL_FORMS_H_

@@ -106,6 +106,7 @@ class Functionalizer {
     n.phase = phase_;
     n.origin = origin_;
     n.sequence = sequence_;
+    if (writes_unseen_) n.history = ir::History::kCutWrite;
     g_.nodes.push_back(std::move(n));
   }
 
@@ -213,13 +214,14 @@ class Functionalizer {
     }
     if (ir::Is(recorded.op, ir::OpName::kNormal_) && DrawsInMemoryOrder(g_.exprs, g_.value(recorded.args[0].value)))
       return absl::UnimplementedError("normal_ on a tensor with gaps");
-    if (form.is_out && !MakesWhatIsThere(recorded, form.op)) {
+    if (form.is_out && !MakesWhatIsThere(g_, recorded, form.op)) {
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " into a tensor of another dtype or layout"));
     }
     Node n = recorded;
     if (form.is_out) n.args.pop_back();
     ReadArguments(n);
-    if (WritesUnseen(recorded, form)) n.history = ir::History::kCutWrite;
+    const bool unseen = WritesUnseen(recorded, form);
+    if (unseen) n.history = ir::History::kCutWrite;
     n.op = form.op;
     n.outputs.clear();
     n.list_sizes.clear();
@@ -240,26 +242,11 @@ class Functionalizer {
     }
     if (any_list) n.list_sizes = std::move(list_sizes);
     KeepDtype(recorded, n, &writes);
-    for (const auto& [target, value] : writes) FF_RETURN_IF_ERROR(Write(target, value));
-    return absl::OkStatus();
-  }
-
-  // What the form returns has the dtype and strides of the `out` argument, the last: all are floating, alike and row by
-  // row.
-  bool MakesWhatIsThere(const Node& recorded, ir::OpId form) {
-    using enum ir::OpName;
-    static constexpr ir::OpNames kByRow{kAddmm, kBaddbmm, kBmm, kCat, kMm, kMv};
-    if (!form->is_pointwise() && !kByRow.contains(form)) return false;
-    const ir::Value& out = g_.value(recorded.args.back().value);
-    bool alike = c10::isFloatingType(out.dtype);
-    for (const Arg& a : recorded.args) {
-      ir::ForEachValue(a, [&](ValueId id) {
-        const ir::Value& v = g_.value(id);
-        const bool rows = v.rank() <= 1 || ir::IsContiguous(g_.exprs, v);
-        alike = alike && v.kind == ir::ValueKind::kTensor && (v.wrapped_number || v.dtype == out.dtype) && rows;
-      });
-    }
-    return alike;
+    writes_unseen_ = unseen;  // what puts it into the whole, too: a view that was made so has no history, the whole may
+    absl::Status status;
+    for (const auto& [target, value] : writes) status.Update(Write(target, value));
+    writes_unseen_ = false;
+    return status;
   }
 
   // aten.bernoulli.p fills a row-major tensor; the in-place form draws in the order of the target's memory. The same
@@ -479,6 +466,7 @@ class Functionalizer {
   ir::Phase phase_ = ir::Phase::kForward;
   ir::OriginId origin_ = -1;
   std::int64_t sequence_ = -1;
+  bool writes_unseen_ = false;  // what is emitted is a write that eager's autograd does not see
 };
 
 }  // namespace

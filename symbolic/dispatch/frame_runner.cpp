@@ -72,20 +72,10 @@ bool StandsAtSuspension(frame_ops::Frame* frame) {
   const std::vector<Instruction>& all = bytecode->instructions();
   const Instruction& in = all[at];
   const auto is_send = [&](std::size_t i) { return i < all.size() && all[i].opcode == Opcode::kSend; };
-  switch (in.opcode) {
-    case Opcode::kYieldValue:
-    case Opcode::kGetAwaitable:
-    case Opcode::kSend:
-      return true;
-    case Opcode::kResume:
-      return (in.arg & 3) >= 2;  // in an await or a `yield from`
-    case Opcode::kLoadConst:
-      return is_send(at + 1);
-    case Opcode::kJumpBackward:
-      return is_send(static_cast<std::size_t>(in.target));
-    default:
-      return false;
-  }
+  if (in.opcode == Opcode::kResume) return (in.arg & 3) >= 2;  // in an await or a `yield from`
+  if (in.opcode == Opcode::kLoadConst) return is_send(at + 1);
+  if (in.opcode == Opcode::kJumpBackward) return is_send(static_cast<std::size_t>(in.target));
+  return in.opcode == Opcode::kYieldValue || in.opcode == Opcode::kGetAwaitable || in.opcode == Opcode::kSend;
 }
 
 thread_local PyCodeObject* skipped_code = nullptr;

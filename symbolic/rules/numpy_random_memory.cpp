@@ -11,7 +11,8 @@ constexpr std::size_t kPlace = NumpyRandomMemory::kTwisterSize - sizeof(std::int
 
 struct Layout {
   PyTypeObject* bits = nullptr;
-  std::size_t store = 0;  // in a RandomState: an int that tells whether there is a number, and eight bytes on the number
+  std::size_t store =
+      0;  // in a RandomState: an int that tells whether there is a number, and eight bytes on the number
 };
 
 // The capsule is numpy's own interface (numpy/random/bitgen.h): it begins with the state's address.
@@ -86,8 +87,8 @@ Layout TryLayout(PyTypeObject* type) {
   char* twister = bits && std::strstr(bits.type()->tp_name, "MT19937") != nullptr ? TwisterOf(bits) : nullptr;
   const std::optional<std::size_t> store = twister != nullptr ? FindStore(trial) : std::nullopt;
   const bool fits = store && IsWordsOf(twister, trial) &&
-                    DrawsAgain(trial, twister, reinterpret_cast<char*>(trial.get()) + *store) && LockBits(bits, false) &&
-                    UnlockBits(bits) && PyErr_Occurred() == nullptr;
+                    DrawsAgain(trial, twister, reinterpret_cast<char*>(trial.get()) + *store) &&
+                    LockBits(bits, false) && UnlockBits(bits) && PyErr_Occurred() == nullptr;
   PyErr_Clear();
   if (!fits) return {};
   return {reinterpret_cast<PyTypeObject*>(Py_NewRef(bits.type())), *store};

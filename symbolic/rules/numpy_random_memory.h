@@ -1,6 +1,6 @@
 // Memory of numpy's RandomState: the words of its Mersenne Twister, and the normal number that it has in store.
-// Invariant: the layout is tried on a generator of known state before it is used; where the trial fails nothing has such
-// memory. Who reads or writes it holds the lock of the bit generator, as numpy does while it draws.
+// Invariant: the layout is tried on a generator of known state before it is used; where the trial fails nothing has
+// such memory. Who reads or writes it holds the lock of the bit generator, as numpy does while it draws.
 #ifndef FRAMEFUSE_SYMBOLIC_RULES_NUMPY_RANDOM_MEMORY_H_
 #define FRAMEFUSE_SYMBOLIC_RULES_NUMPY_RANDOM_MEMORY_H_
 

@@ -49,6 +49,21 @@ ir::Node NewNode(const Recorder& recorder, const OpTraits& traits) {
   return node;
 }
 
+// A write through `t.data`: what is written has a history, and the tensor at hand has none.
+void CutUnseenWrite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::Node* node) {
+  const bool seen = node->history != ir::History::kKept || node->phase != ir::Phase::kForward || !node->op->mutates();
+  if (seen || FunctionForwardScope::IsOpen() || traits.handle.schema().getNamespace() != "aten") return;
+  const auto has_history = [](const at::Tensor& t) { return t.defined() && t.requires_grad(); };
+  for (const c10::IValue& v : args) {
+    if (v.isTensor() && has_history(v.toTensor())) return;
+    if (!v.isTensorList()) continue;
+    for (const at::Tensor& t : v.toTensorVector()) {
+      if (has_history(t)) return;
+    }
+  }
+  node->history = ir::History::kCut;
+}
+
 c10::Device Indexed(c10::Device device) {
   if (device.is_cpu() || device.has_index()) return device;
   return c10::impl::VirtualGuardImpl(device.type()).getDevice();
@@ -180,6 +195,7 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
   Prepared prepared;
   prepared.node = NewNode(*this, traits);
+  CutUnseenWrite(traits, args, &prepared.node);
   BuildArguments(traits, args, &prepared);
   CheckWrites(traits, args);
   if (traits.refusal != nullptr && traits.refusal->refuses(args)) {
@@ -217,6 +233,7 @@ void Recorder::RecordAs(const OpTraits& traits, torch::jit::Stack* stack, const 
   c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
   Prepared prepared;
   prepared.node = NewNode(*this, traits);
+  CutUnseenWrite(traits, args, &prepared.node);
   BuildArguments(traits, args, &prepared);
   Outputs outputs;
   DescribeResults(traits, args, results, &prepared, &outputs);

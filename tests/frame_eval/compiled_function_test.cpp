@@ -22,7 +22,7 @@ class Forward : public CallTarget {
   ~Forward() override {
     if (alive_ != nullptr) --*alive_;
   }
-  Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
+  Ref Call(BorrowedRef, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
     return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
   }
   int Traverse(visitproc visit, void* arg) override {

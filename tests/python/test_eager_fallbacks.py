@@ -43,12 +43,8 @@ def raises_in_capture(x):
     return x + 1
 
 
-def generates(x):
+async def generates(x):
     yield x + 1
-
-
-async def waits(x):
-    return x + 1
 
 
 def plain(x):
@@ -75,10 +71,10 @@ def profiled_in_python():
 
 
 def finished(result):
-    """A generator's or coroutine's values."""
-    if hasattr(result, "send"):
+    """What it is, or the first value of an async generator."""
+    if hasattr(result, "asend"):
         try:
-            return [result.send(None)]
+            return [result.asend(None).send(None)]
         except StopIteration as stop:
             return stop.value
     return result
@@ -162,8 +158,7 @@ in_a_namespace = types.FunctionType(plain.__code__.replace(co_flags=plain.__code
 WAYS = {
     "raised_in_capture": (raises_in_capture, contextlib.nullcontext, {}),
     "nothing_captured": (plain, Passing, {}),
-    "generator": (generates, contextlib.nullcontext, {}),
-    "coroutine": (waits, contextlib.nullcontext, {}),
+    "async_generator": (generates, contextlib.nullcontext, {}),
     "traced": (plain, traced, {}),
     "recompile_limit": (plain, without_further_compilations, {}),
     "recorded_stream": (plain, recorded, {}),

@@ -95,7 +95,7 @@ def program(x, weight, n):
     return (y + 1).sum()
 
 
-def generates(x):
+async def generates(x):
     yield x + 1
 
 
@@ -105,7 +105,7 @@ def run_program():
     compiled = framefuse.compile(program)
     for rows, n in ((3, 2), (6, 3), (7, 4)):
         compiled(torch.ones(rows, 4), weight, n).backward()
-    next(framefuse.compile(generates)(torch.ones(2)))
+    framefuse.compile(generates)(torch.ones(2)).aclose().close()
 
 
 # artifact → what its records must have
@@ -116,7 +116,7 @@ PRINTS = {
     "recompiles": [r"recompiling program \(.*test_logs.py:\d+\)", r"size mismatch at dim 0: expected 3, actual 6"],
     "dynamic": [r"s\d.*at .*test_logs.py:\d+"],
     "graph_breaks": [r"graph break at .*test_logs.py:\d+ in program: print\(\"between\"\)", r"builtins.print", r"hint: print outside"],
-    "fallbacks": [r"generates \(.*\) runs as Python: a generator function", r"hint: compile the function that consumes it"],
+    "fallbacks": [r"generates \(.*\) runs as Python: an async generator function", r"hint: compile the functions that it calls"],
     "graph": [r"aten.sin", r"aten.mm"],
     "graph_code": [r"program \(.*\): \d+ calls", r"# .*test_logs.py:\d+ in program: y = torch.sin", r"torch.*sin", r"Tensor.mm"],
     "aot": [r"joint graph", r"saved for backward", r"backward graph"],

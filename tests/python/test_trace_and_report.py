@@ -223,13 +223,13 @@ os.wait()
 
 
 def test_what_runs_as_python_has_its_callers():
-    def generates(x):
+    async def generates(x):
         yield x + 1
 
     framefuse.reset()
     report = framefuse.explain(generates)(torch.ones(2))
     fallbacks = [event for event in report.events if event["event"] == "fallback"]
-    assert [event["kind"] for event in fallbacks] == ["generator"]
+    assert [event["kind"] for event in fallbacks] == ["async_generator"]
     assert fallbacks[0]["stack"][-1]["function"] == "test_what_runs_as_python_has_its_callers"
     page = Page(report.html())
     assert "generator function" in page.text and "called from" in page.text
