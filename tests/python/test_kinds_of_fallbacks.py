@@ -131,6 +131,15 @@ def calls(x):
     return plain(x) + 1
 
 
+def pieces(x):
+    yield x + 1
+
+
+def prints_pieces(x):
+    print(*pieces(x * 2))
+    return x + 1
+
+
 def fails(x):
     raise KeyError(x.shape[0])
 
@@ -155,6 +164,7 @@ PROGRAMS = {kind: Way(f, around=around, options=options) for kind, (f, around, o
     "other_way": Way(caught, [(ONES,), (-ONES,)]),
     "heard_warning": Way(warns, [(ONES,), (ONES,)], hearing),
     "deferred_fact": Way(chooses, [(ONES,), (-ONES,)]),
+    "generator": Way(prints_pieces, whole=NOT_MET),
     "waiting": Way(raises_in_capture, MANY, whole=NOT_MET),
     "idle_rest": Way(ends_idle, MANY, whole=NOT_MET),
     "idle_again": Way(calls_what_is_idle, MANY, whole=NOT_MET),

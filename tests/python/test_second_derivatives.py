@@ -131,6 +131,48 @@ _INSIDES = ("_native_batch_norm_legit", "_batch_norm_with_update")
 
 
 @pytest.mark.nightly
+def _through_data(y):
+    y.data.mul_(2)
+
+
+def _through_detach(y):
+    y.detach().mul_(2)
+
+
+def _in_no_grad(y):
+    with torch.no_grad():
+        y.mul_(2)
+
+
+def _of_a_view_in_no_grad(y):
+    with torch.no_grad():
+        y[0].mul_(2)
+
+
+def _of_items_in_no_grad(y):
+    with torch.no_grad():
+        y[:1] = 3.0
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+@pytest.mark.parametrize("write", [_through_data, _through_detach, _in_no_grad, _of_a_view_in_no_grad, _of_items_in_no_grad])
+def test_through_a_write_that_autograd_does_not_see(write, backend):
+    """Eager differentiates with the new values through the old history; here it is said that this is not done."""
+
+    def f(x):
+        y = x * 1
+        write(y)
+        return (y * y).sin()
+
+    x = torch.tensor([0.3, 0.5], requires_grad=True)
+    compiled, before = framefuse.compile(f, backend=backend), framefuse.statistics()["graphs"]
+    first = [torch.autograd.grad(g(x).sum(), x)[0] for g in (f, compiled)]
+    torch.testing.assert_close(*first)
+    assert framefuse.statistics()["graphs"] > before
+    with pytest.raises(RuntimeError, match="written without its history"):
+        torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
+
+
 @pytest.mark.parametrize("op", op_db, ids=lambda op: op.name + "." + op.variant_test_name)
 def test_every_operator(op):
     if not op.supports_gradgrad or not op.supports_dtype(torch.float64, "cpu") or op.name in _INSIDES:
