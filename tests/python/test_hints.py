@@ -62,12 +62,12 @@ def test_a_tensor_in_a_list():
 
 def test_a_tensor_of_tensors():
     def wrong(x):
-        return torch.tensor([[x[0].item(), x[1].item()]])
+        return torch.tensor([x[0].item(), x[1].item()], dtype=torch.int64)
 
     def right(x):
-        return torch.stack([x[0], x[1]])[None]
+        return torch.stack([x[0], x[1]]).long()
 
-    check(wrong, ["torch.tensor([[x[0].item(), x[1].item()]])", "torch.stack(values)"], right)
+    check(wrong, ["torch.tensor([x[0].item(), x[1].item()], dtype=torch.int64)", "torch.stack(values)"], right)
 
 
 def test_how_often_a_loop_runs():
@@ -300,16 +300,16 @@ def test_numbers_in_texts_and_rounded():
         return x * 2, "loss %.2f" % x.mean(), f"loss {x.mean().item():.2f}"
 
     def wrong_too(x):
-        return x * round(x.mean().item())
+        return x * round(x.mean().item(), int(x[0]))
 
     def right(x):
-        return x * torch.round(x.mean())
+        return x * torch.round(x.mean(), decimals=1)
 
     _, text = outcome(wrong, ((X,),))
     hints = [line for line in text.splitlines() if line.startswith("  hint: ")]
     assert len(hints) == 2 and all("make the text outside of the compiled function" in hint for hint in hints)
     framefuse.reset()
-    check(wrong_too, ["round(x.mean().item())", "torch.round(x, decimals=n)"], right)
+    check(wrong_too, ["round(x.mean().item(), int(x[0]))", "torch.round(x, decimals=n)"], right)
 
 
 def test_what_is_made_in_the_function():

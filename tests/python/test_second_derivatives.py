@@ -130,7 +130,6 @@ except ImportError:  # a torch without its test helpers
 _INSIDES = ("_native_batch_norm_legit", "_batch_norm_with_update")
 
 
-@pytest.mark.nightly
 def _through_data(y):
     y.data.mul_(2)
 
@@ -173,6 +172,7 @@ def test_through_a_write_that_autograd_does_not_see(write, backend):
         torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("op", op_db, ids=lambda op: op.name + "." + op.variant_test_name)
 def test_every_operator(op):
     if not op.supports_gradgrad or not op.supports_dtype(torch.float64, "cpu") or op.name in _INSIDES:
