@@ -318,7 +318,6 @@ class Driver {
     return executable.ok();
   }
 
-  // Guards, executable: the entry is whole. Runs inside the attempt, with its fakes alive.
   // Where some numbers are known to change, those that a capture writes itself do, too. Nobody need see that first.
   bool NoteWrittenNumbers() {
     DynamicSizes& sizes = *settings_.sizes;
@@ -333,6 +332,7 @@ class Driver {
     return any;
   }
 
+  // Guards, executable: the entry is whole. Runs inside the attempt, with its fakes alive.
   void Build(Capture& capture) {
     tracing::Tracer::Suspended suspended;
     HookScope hook(HookMode::kOff);
