@@ -65,4 +65,4 @@ class _Cube(torch.autograd.Function):
 
 @program(whole=False)
 def functions_that_compute_without_gradients():
-    return _twice(lambda x: _Cube.apply(x).sin() * x)
+    return _twice(lambda x: _Cube.apply(x) * 2)
