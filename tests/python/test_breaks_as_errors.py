@@ -14,6 +14,11 @@ X = torch.ones(3)
 BOTH = [framefuse.error_on_graph_break, torch._dynamo.error_on_graph_break]
 
 
+@pytest.fixture(autouse=True)
+def fresh():
+    framefuse.reset()  # a block is asked about when it is compiled, and these functions are compiled twice
+
+
 def both(test):
     return pytest.mark.parametrize("error_on_graph_break", BOTH, ids=["framefuse", "torch"])(test)
 
