@@ -36,6 +36,8 @@ bool CutsGradient(const Graph& g, const Node& n) {
   return !floating;
 }
 
+bool IsDetached(const Node& n, std::size_t use) { return use < 64 && (n.detached_uses >> use & 1) != 0; }
+
 // Whether a derivative of its results is none of the constants' alone. `constant`: by value.
 bool CarriesDerivative(const Graph& g, const Node& n, const std::vector<bool>& constant) {
   if (n.history == ir::History::kCut || CutsGradient(g, n)) return false;
@@ -43,11 +45,7 @@ bool CarriesDerivative(const Graph& g, const Node& n, const std::vector<bool>& c
   if (n.history == ir::History::kCutWrite) return !n.args.empty() && !constant[At(n.args[0].value)];
   bool any = false;
   std::size_t use = 0;
-  ir::ForEachUse(n, [&](ValueId v) {
-    const bool detached = use < 64 && (n.detached_uses >> use & 1) != 0;
-    any = any || (!detached && !constant[At(v)]);
-    ++use;
-  });
+  ir::ForEachUse(n, [&](ValueId v) { any = any || (!IsDetached(n, use++) && !constant[At(v)]); });
   return any;
 }
 
@@ -75,9 +73,7 @@ void CutHistories(Graph& joint, const std::vector<bool>& constant) {
     bool reads = false;
     ir::ForEachUse(n, [&](ValueId v) { reads = reads || !constant[At(v)]; });
     auto detach_use = [&, use = std::size_t{0}](ValueId& v) mutable {
-      const bool detached = use < 64 && (n.detached_uses >> use & 1) != 0;
-      ++use;
-      if (!detached || constant[At(v)]) return;
+      if (!IsDetached(n, use++) || constant[At(v)]) return;
       const ValueId cut = NewValueLike(joint, v);
       detach(v, cut, n);
       v = cut;

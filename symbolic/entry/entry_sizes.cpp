@@ -43,8 +43,7 @@ std::optional<std::int64_t> NumberOf(PyObject* object, int kind) {
 
 bool IsItself(int dim) { return dim < 0 && dim != kIsUnbacked; }
 
-template <typename Symbol>
-std::int64_t OfTensor(PyObject* tensor, const Symbol& s) {
+std::int64_t OfTensor(PyObject* tensor, const EntrySizes::Symbol& s) {
   return s.of_stride ? StrideOf(tensor, s.dim) : SizeOf(tensor, s.dim);
 }
 }  // namespace
@@ -83,10 +82,8 @@ std::optional<std::vector<std::int64_t>> SizeFacts::Values(absl::Span<PyObject* 
   for (const Symbol& s : symbols_) {
     if (s.dim == kIsUnbacked) {
       symbols.push_back(expressions_.symbols()[symbols.size()].hint);
-    } else if (!IsItself(s.dim)) {
-      symbols.push_back(OfTensor(tensors[s.tensor], s));
-    } else if (const std::optional<std::int64_t> number = NumberOf(tensors[s.tensor], s.dim)) {
-      symbols.push_back(*number);
+    } else if (const auto value = EntrySizes::ValueOf({kNoSource, s.dim, s.of_stride}, tensors[s.tensor])) {
+      symbols.push_back(*value);
     } else {
       return std::nullopt;
     }
@@ -113,9 +110,8 @@ ir::ExprTable SizeFacts::Named(absl::Span<const std::string> names) const {
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     if (symbols_[i].dim == kIsUnbacked) continue;
     const Symbol& s = symbols_[i];
-    const std::string& name = names[s.tensor];
     named.symbol(static_cast<ir::SymbolIndex>(i)).name =
-        IsItself(s.dim) ? name : absl::StrCat(name, s.of_stride ? ".stride(" : ".size(", s.dim, ")");
+        EntrySizes::NameOf({kNoSource, s.dim, s.of_stride}, names[s.tensor]);
   }
   return named;
 }

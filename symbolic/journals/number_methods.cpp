@@ -15,8 +15,6 @@ using tracing::NumberFunction;
 using tracing::Numbers;
 using tracing::SizeArithmetic;
 
-constexpr int kFirstInPlace = 13;
-
 Ref Integer(std::int64_t value) { return Ref::Steal(PyLong_FromLongLong(value)); }
 
 // Of a plain integer that is not negative.
@@ -37,7 +35,7 @@ bool IsFinite(Numbers& numbers, Dim d) {
 
 Ref CombineBits(Numbers& numbers, int nb_op, BorrowedRef left, BorrowedRef right) {
   constexpr std::int64_t kMostPlaces = 31;
-  nb_op %= kFirstInPlace;
+  nb_op %= NB_INPLACE_ADD;
   const bool shifts = nb_op == NB_LSHIFT || nb_op == NB_RSHIFT;
   if (!shifts && nb_op != NB_AND) return Ref();
   if (!shifts && !numbers.IsSymbolic(left)) std::swap(left, right);

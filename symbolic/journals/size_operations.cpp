@@ -22,10 +22,8 @@
 namespace framefuse {
 namespace {
 
-constexpr int kFirstInPlace = 13;
-
 std::optional<tracing::SizeArithmetic> ArithmeticOf(int nb_op) {
-  switch (nb_op % kFirstInPlace) {
+  switch (nb_op % NB_INPLACE_ADD) {
     case NB_ADD:
       return tracing::SizeArithmetic::kAdd;
     case NB_SUBTRACT:
