@@ -175,6 +175,23 @@ void Sizes::Narrow(ExprKind comparison, Dim a, Dim b) {
   }
 }
 
+// An operand of an expression: a constant integer as itself.
+Dim Sizes::OperandOf(ir::ExprId id) {
+  const ir::Expr& e = Table()[id];
+  return e.kind == ExprKind::kConstant && e.type == ir::NumberType::kInt ? Dim(e.value) : Dim::OfExpr(id);
+}
+
+// In whatever form it was asked.
+bool Sizes::IsFactAtMost(Dim a, Dim b) {
+  const Dim wanted = Algebra().Subtract(a, b);
+  return std::any_of(facts_.begin(), facts_.end(), [&](Dim fact) {
+    if (Table()[fact.expr].kind != ExprKind::kLe) return false;
+    const Dim left = OperandOf(Table()[fact.expr].left), right = OperandOf(Table()[fact.expr].right);
+    if (IsFloat(left) || IsFloat(right) || HintOf(left) != HintOf(right)) return false;
+    return Algebra().Subtract(left, right) == wanted;
+  });
+}
+
 // Nothing follows of what does not hold: the two may have no order.
 bool Sizes::DecideFloats(ExprKind comparison, Dim a, Dim b) {
   ir::ExprTable& table = Table();
@@ -203,8 +220,9 @@ bool Sizes::Decide(ExprKind comparison, Dim a, Dim b) {
     case ExprKind::kLe: {
       const bool holds = comparison == ExprKind::kLt ? left < right : left <= right;
       // Not a < b is b <= a.
-      const ExprKind fact = (comparison == ExprKind::kLt) == holds ? ExprKind::kLt : ExprKind::kLe;
+      ExprKind fact = (comparison == ExprKind::kLt) == holds ? ExprKind::kLt : ExprKind::kLe;
       const Dim x = holds ? a : b, y = holds ? b : a;
+      if (fact == ExprKind::kLe && left == right && IsFactAtMost(y, x)) fact = ExprKind::kEq;
       Note(table.Make(fact, x, y));
       Narrow(fact, x, y);
       return holds;
@@ -219,10 +237,6 @@ bool Sizes::DecideBool(Dim condition) {
   ir::ExprTable& table = Table();
   const ir::Expr e = table[condition.expr];
   const auto part = [](ir::ExprId id) { return Dim::OfExpr(id); };
-  const auto number = [&](ir::ExprId id) {
-    const bool whole = table[id].kind == ExprKind::kConstant && table[id].type == ir::NumberType::kInt;
-    return whole ? Dim(table[id].value) : Dim::OfExpr(id);
-  };
   switch (e.kind) {
     case ExprKind::kConstant:
       return e.value != 0;
@@ -230,7 +244,7 @@ bool Sizes::DecideBool(Dim condition) {
     case ExprKind::kNe:
     case ExprKind::kLt:
     case ExprKind::kLe:
-      return Decide(e.kind, number(e.left), number(e.right));
+      return Decide(e.kind, OperandOf(e.left), OperandOf(e.right));
     case ExprKind::kAnd:
       return DecideBool(part(e.left)) && DecideBool(part(e.right));
     case ExprKind::kOr:

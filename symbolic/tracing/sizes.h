@@ -92,6 +92,8 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   void Note(ir::Dim condition);
   bool DecideFloats(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
   void Narrow(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
+  ir::Dim OperandOf(ir::ExprId id);
+  bool IsFactAtMost(ir::Dim a, ir::Dim b);  // two such facts of two sizes say that they are equal
   void NotePinned(ir::Dim d);
 
   ir::ExprTable* table_;

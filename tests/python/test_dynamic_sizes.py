@@ -136,6 +136,25 @@ def test_equal_sizes_are_needed_where_the_program_needs_them():
     _captures(f, calls, dynamic=True)
 
 
+def test_sizes_that_are_at_most_each_other_are_equal():
+    """As a library asks that a mask is neither longer nor shorter. Kernels that need equal sizes then take them, whatever they are."""
+
+    def f(scores, mask, labels):
+        if mask.shape[1] - labels.shape[1] > 0:
+            return scores.sum()
+        if mask.shape[1] < labels.shape[1]:
+            return scores.mean()
+        return torch.nn.functional.cross_entropy(scores.view(-1, 6), torch.where(mask, labels, -100).view(-1))
+
+    compiled, before = framefuse.compile(f), framefuse.statistics()["captures"]
+    for n in range(5, 12):
+        scores, labels = torch.randn(2, n, 6, requires_grad=True), torch.arange(2 * n).view(2, n) % 6
+        results = [g(scores, labels > 0, labels) for g in (f, compiled)]
+        torch.testing.assert_close(*results)
+        torch.testing.assert_close(*[torch.autograd.grad(r, scores)[0] for r in results])
+    assert framefuse.statistics()["captures"] - before == 2
+
+
 def test_a_branch_on_a_size_is_a_guard():
     def f(x):
         return x.sin() if x.shape[0] > 4 else x.cos()
