@@ -54,12 +54,14 @@ bool IsWordsOf(const char* twister, BorrowedRef generator) {
 std::optional<std::size_t> FindStore(BorrowedRef generator) {
   const Ref state = StateOf(generator);
   PyObject* known = state ? PyDict_GetItemString(state, "gauss") : nullptr;
-  if (known == nullptr || !PyFloat_CheckExact(known) || PyFloat_AS_DOUBLE(known) == 0) return std::nullopt;
+  if (known == nullptr || !PyFloat_CheckExact(known)) return std::nullopt;
+  const double value = PyFloat_AS_DOUBLE(known);
+  if (value == 0) return std::nullopt;
   const char* memory = reinterpret_cast<const char*>(generator.get());
   const auto size = static_cast<std::size_t>(generator.type()->tp_basicsize);
   std::optional<std::size_t> found;
   for (std::size_t at = sizeof(PyObject) + sizeof(double); at + sizeof(double) <= size; at += sizeof(double)) {
-    if (std::memcmp(memory + at, &PyFloat_AS_DOUBLE(known), sizeof(double)) != 0) continue;
+    if (std::memcmp(memory + at, &value, sizeof value) != 0) continue;
     if (found) return std::nullopt;
     found = at - sizeof(double);
   }
