@@ -221,7 +221,8 @@ def _backend(backend, mode, options):
 
 def _default_backend():
     registry = sys.modules.get("torch._dynamo.backends.registry")
-    return registry.get_default_backend() if registry is not None else "inductor"
+    default = getattr(registry, "get_default_backend", None)  # torch 2.11 has none
+    return default() if default is not None else "inductor"
 
 
 def _loaded(module, name):

@@ -1,5 +1,6 @@
 """Products of rows with a matrix, as framefuse writes them for torch versions whose own code takes plain sizes only."""
 
+import re
 import subprocess
 import sys
 
@@ -17,6 +18,8 @@ LAYOUTS = {
     "every second row": lambda: torch.randn(1, 4, 6)[:, ::2],
     "the first rows": lambda: torch.randn(2, 8, 6)[:, :3],
     "no elements": lambda: torch.randn(0, 3, 6),
+    "one of one": lambda: torch.randn(1, 3, 6),
+    "one in the middle": lambda: torch.randn(2, 1, 4, 6),
     "a matrix": lambda: torch.randn(2, 6),
     "a vector": lambda: torch.randn(6),
 }
@@ -46,10 +49,40 @@ def calls_of(f, *args):
 def test_they_call_what_torch_calls(layout, weight_grad, input_grad, records):
     x, w = LAYOUTS[layout]().requires_grad_(input_grad), torch.randn(5, 6, requires_grad=weight_grad)
     with torch.set_grad_enabled(records):
-        for ours, theirs, other in ((_sized_calls._linear, F.linear, w), (_sized_calls._matmul, torch.matmul, w.t())):
-            names, result = calls_of(ours, x, other)
-            expected_names, expected = calls_of(theirs, x, other)
+        linear, bias = (_sized_calls._linear, F.linear), torch.randn(5, requires_grad=weight_grad)
+        for (ours, theirs), *others in ((linear, w), (linear, w, bias), ((_sized_calls._matmul, torch.matmul), w.t())):
+            names, result = calls_of(ours, x, *others)
+            expected_names, expected = calls_of(theirs, x, *others)
             assert names == expected_names and torch.equal(result, expected) and result.stride() == expected.stride()
+
+
+OTHERS = {
+    "a matrix": lambda: torch.randn(6, 5),
+    "a matrix, turned": lambda: torch.randn(5, 6).t(),
+    "as many": lambda: torch.randn(2, 6, 5),
+    "one": lambda: torch.randn(1, 6, 5),
+    "lists of lists": lambda: torch.randn(2, 3, 6, 5),
+    "lists of lists, exchanged": lambda: torch.randn(2, 6, 3, 5).transpose(1, 2),
+    "a list of one": lambda: torch.randn(2, 1, 6, 5),
+    "more than there are": lambda: torch.randn(3, 6, 5),
+    "a vector": lambda: torch.randn(6),
+}
+
+
+@pytest.mark.compiles_nothing("about the functions themselves")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("grads", [(False, False), (True, False), (False, True), (True, True)])
+def test_lists_of_matrices(layout, other, grads):
+    x, y = (made().requires_grad_(grad) for made, grad in zip((LAYOUTS[layout], OTHERS[other]), grads))
+    try:
+        expected_names, expected = calls_of(torch.matmul, x, y)
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError, match=re.escape(str(error))):
+            _sized_calls._matmul(x, y)
+    else:
+        names, result = calls_of(_sized_calls._matmul, x, y)
+        assert names == expected_names and torch.equal(result, expected) and result.stride() == expected.stride()
 
 
 @pytest.mark.compiles_nothing("in this process")
@@ -58,9 +91,10 @@ def test_they_are_captured_once_for_all_sizes():
 import torch, framefuse
 from framefuse import _sized_calls
 _sized_calls.install(products=True)
-linear = torch.nn.Linear(6, 5, bias=False)
+linear, biased = torch.nn.Linear(6, 5, bias=False), torch.nn.Linear(6, 5)
 def f(x):
-    return linear(x).relu().matmul(linear.weight), torch.matmul(x, linear.weight.t()).sum()
+    scores = (x @ x.mT).softmax(-1) @ x + biased(x.mT.contiguous().mT)[..., :1]
+    return linear(scores).relu().matmul(linear.weight), torch.matmul(x, linear.weight.t()).sum()
 compiled, before = framefuse.compile(f), framefuse.statistics()
 for n in range(2, 12):
     x = torch.randn(3, n, 6)
