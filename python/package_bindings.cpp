@@ -1,6 +1,7 @@
 #include "python/package_bindings.h"
 
 #include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <map>
 #include <memory>
@@ -93,7 +94,13 @@ void BindPackages(py::module_& m) {
       .def("run",
            [](const LoadedPackage& p, const py::list& inputs) { return ToPython(RunPackage(p, Borrow(inputs))); })
       .def_property_readonly("signature", &LoadedPackage::Signature)
-      .def_property_readonly("texts", [](const LoadedPackage& p) { return p.package().texts; });
+      .def_property_readonly("texts", [](const LoadedPackage& p) { return p.package().texts; })
+      .def_property_readonly("weights", [](const LoadedPackage& p) {
+        py::dict result;
+        for (const auto& [name, tensor] : p.Weights())
+          result[name.c_str()] = ToPython(Ref::Steal(THPVariable_Wrap(tensor)));
+        return result;
+      });
   m.def("make_package",
         [](std::map<std::string, std::string> texts, const std::vector<std::string>& names, const py::list& weights) {
           Package package{std::move(texts), {}};

@@ -199,6 +199,14 @@ absl::StatusOr<ir::DeferredFacts> LoadedPackage::ReadConditions(const char* text
   return conditions;
 }
 
+std::map<std::string, at::Tensor> LoadedPackage::Weights() const {
+  std::map<std::string, at::Tensor> weights;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    weights.emplace(graph_.inputs[argument_count_ + i].name, weights_[i]);
+  }
+  return weights;
+}
+
 // Each with the strides that the graph knows it by.
 absl::Status LoadedPackage::TakeWeights() {
   for (std::size_t i = argument_count_; i < graph_.inputs.size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,8 +44,9 @@ class LoadedPackage {
   std::size_t argument_count() const { return argument_count_; }
   const std::string& argument_name(std::size_t i) const { return graph_.inputs[i].name; }
   std::size_t result_count() const { return results_.size(); }
-  std::string Signature() const;  // a line for each argument and result, and what sizes must meet
-  const Package& package() const { return package_; }
+  std::string Signature() const;                       // a line for each argument and result, and what sizes must meet
+  const Package& package() const { return package_; }  // without its weights, where it comes from a file
+  std::map<std::string, at::Tensor> Weights() const;   // as the graph takes them
 
  private:
   struct Place {

@@ -15,7 +15,7 @@ _NODE = re.compile(r"(?:(.*?) = )?(\w+(?:\.\w+)+)\((.*)\)$")
 _USE = re.compile(r"%(\w+)")
 _SYMBOL = re.compile(r"^symbol (\w+)(: float|: bool)? = (\S+).*\n", re.MULTILINE)
 _NARROW = {"f32": "f64", "f16": "f64", "bf16": "f64", "c64": "c128"}
-_TORCH_NAMES = {name: str(dtype) for dtype, name in DTYPES.items()} | {
+TORCH_NAMES = {name: str(dtype) for dtype, name in DTYPES.items()} | {
     name: f"torch.{name}" for name in ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 }
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|%\w+|[A-Za-z_][\w.]*(?::\d+)?|[^"%A-Za-z_]+')
@@ -73,7 +73,7 @@ class GraphText:
 
 
 def parse(text: str) -> GraphText:
-    """Read what backends/graph/print.cpp wrote of a functional graph without symbols."""
+    """Read what backends/graph/print.cpp wrote of a graph. Symbols are left out: sizes that name them are text."""
     graph = GraphText([], {}, [], [])
     for line in text.splitlines()[1:]:
         word = line.partition(" ")[0]
@@ -83,7 +83,7 @@ def parse(text: str) -> GraphText:
             graph.constants[_definition(line)[0]] = line
         elif word == "output":
             graph.outputs.append(line.split()[1].removeprefix("%"))
-        elif word not in ("backward", ""):
+        elif word not in ("backward", "symbol", ""):
             graph.nodes.append(_node(line))
     return graph
 
@@ -132,7 +132,7 @@ def _own_storage(type: str) -> str:
     return re.sub(r"(?:, )?storage=\d+", "", type).replace("{, ", "{").replace("{}", "")
 
 
-def _python_value(text: str) -> str:
+def python_value(text: str) -> str:
     def token(match):
         word = match[0]
         if word[0] == "%":
@@ -141,21 +141,40 @@ def _python_value(text: str) -> str:
             return f'float("{word}")'
         if re.fullmatch(r"(cpu|cuda|meta)(:\d+)?", word):
             return f'"{word}"'
-        return _TORCH_NAMES.get(word, word)
+        return TORCH_NAMES.get(word, word)
 
     return _TOKEN.sub(token, text)
 
 
+def call_of(node: Node) -> "tuple[str, str]":
+    """The operator with its overload, as in aten.add.Tensor, and the text of the arguments."""
+    _, name, arguments = _NODE.match(node.text).groups()  # type: ignore[union-attr]
+    return name if name.count(".") > 1 else f"{name}.default", arguments
+
+
+def results_of(node: Node) -> "list[str | None]":
+    """The names of all results in their order; None: one that is not used, which has none."""
+    results, _, _ = _NODE.match(node.text).groups()  # type: ignore[union-attr]
+    return [match[1] for match in re.finditer(rf"%(\w+): {_TYPE}|\b_\b", results or "")]
+
+
 def _python_node(node: Node) -> str:
-    results, name, arguments = _NODE.match(node.text).groups()  # type: ignore[union-attr]
-    if name.count(".") == 1:
-        name += ".default"
+    results, _, _ = _NODE.match(node.text).groups()  # type: ignore[union-attr]
+    name, arguments = call_of(node)
     made = _DEFINITION.sub(r"v\1", results) if results else "_"
-    return f"{made} = torch.ops.{name}({_python_value(arguments)})"
+    return f"{made} = torch.ops.{name}({python_value(arguments)})"
+
+
+def kind_of_constant(line: str) -> "tuple[torch.dtype, list[int], str, bool]":
+    """dtype, sizes, device, and whether it is a number of Python that torch made a tensor of."""
+    _, type = _definition(line)
+    dtype, _, rest = type.partition("[")
+    sizes, _, extras = rest.partition("]")
+    device = re.search(r"device=([\w:]+)", extras)
+    shape = [int(n) for n in sizes.split(",") if n.strip()]
+    return next(d for d, name in DTYPES.items() if name == dtype), shape, device[1] if device else "cpu", "wrapped" in extras
 
 
 def _python_constant(line: str) -> str:
-    _, type = _definition(line)
-    dtype, _, sizes = type.partition("[")
-    shape = sizes.partition("]")[0]
-    return f"torch.tensor({_python_value(line.partition(' = ')[2])}, dtype={_TORCH_NAMES[dtype]}).reshape([{shape}])"
+    dtype, sizes, _, _ = kind_of_constant(line)
+    return f"torch.tensor({python_value(line.partition(' = ')[2])}, dtype={dtype}).reshape({sizes})"

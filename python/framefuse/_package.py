@@ -5,7 +5,9 @@ import json
 import os
 from typing import Any
 
-from framefuse import _C, _call_tree
+import torch
+
+from framefuse import _C, _call_tree, _graph_module
 
 FORMAT_ERROR = "its call is described in a way that this framefuse does not know"
 
@@ -29,6 +31,9 @@ class LoadedPackage:
         self._package = package
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _call_tree.build(self._result, self._package.run(self._tensors_of(args, kwargs)))
+
+    def _tensors_of(self, args, kwargs):
         given = self.__signature__.bind(*args, **kwargs).arguments
         tensors: "dict[int, Any]" = {}
         for name, _, tree in self._parameters:
@@ -36,7 +41,7 @@ class LoadedPackage:
                 _call_tree.match(tree, given[name], name, tensors)
             elif _call_tree.has_tensor(tree):  # of *args or **kwargs
                 raise TypeError(f"{name}: expected as many as when it was exported, given none")
-        return _call_tree.build(self._result, self._package.run([tensors[i] for i in range(len(tensors))]))
+        return [tensors[i] for i in range(len(tensors))]
 
     @property
     def signature(self) -> str:
@@ -47,6 +52,21 @@ class LoadedPackage:
     def graph(self) -> str:
         """The graph as text."""
         return self._package.texts["graph"]
+
+    def graph_module(self) -> torch.fx.GraphModule:
+        """The graph as an `fx.GraphModule` of ATen's operators.
+
+        It takes the tensors of `signature` one by one, in that order, and returns the tuple of its results. It checks neither, and has no
+        gradients of weights: they are this package's own tensors, as parameters and buffers under their names.
+        """
+        return _graph_module.graph_module(self._package.texts, self._package.weights)
+
+    def exported_program(self, *args: Any, **kwargs: Any) -> "torch.export.ExportedProgram":
+        """`torch.export` of that graph module, with this package's symbolic sizes; the arguments are those of a call of the package.
+
+        Raises what `torch.export.export` raises where it has no such graph: for one, where a size follows from values.
+        """
+        return _graph_module.exported_program(self._package.texts, self._package.weights, self._tensors_of(args, kwargs))
 
     @property
     def guards(self) -> str:
