@@ -35,6 +35,10 @@ _CASES += [(optim.Muon, {}), (optim.Muon, {"nesterov": False, "weight_decay": 0.
 _FUSED = [(kind, {"fused": True}) for kind in (optim.SGD, optim.Adagrad, optim.Adam, optim.AdamW)]
 
 
+# torch's own code raises there where it is captured, with torch.compile as well, so that the step runs as Python.
+_RAISES = {"foreach"} if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13) else set()
+
+
 def _name(case):
     return f"{case[0].__name__}({', '.join(f'{k}={v}' for k, v in case[1].items())})"
 
@@ -126,6 +130,8 @@ def test_each_optimizer(case):
             return loss
 
         _assert_same(_run(alone, step, batches), expected)
+        if kind is optim.Adafactor and _RAISES & {key for key, value in settings.items() if value}:
+            return
         counted = _Training(make, kind)
         counts = [_graphs_and_breaks(counted.step, x, y) for x, y in batches]
         if _name(case) in _BREAKS:
