@@ -127,3 +127,10 @@ def test_text_generation_runs():
 
 def test_kernels_run():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "kernels.py", "--check", "softmax", "adam")
+
+
+def test_starts_of_many_ranks():
+    """Formulas agree with the simulated starts."""
+    pytest.importorskip("simpy")
+    rows = json.loads(run(ROOT / "benchmarks" / "scaling.py", "--check"))["rows"]
+    assert len(rows) == 8 and all(row["ok"] for row in rows)
