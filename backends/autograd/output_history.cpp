@@ -139,6 +139,13 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     MakeGates(std::move(nodes), run, outputs, seen);
   }
   WatchWritten(outputs, seen);
+  for (const SavedValue& s : plan_->saved()) {
+    if (s.of_written < 0 || !s.is_new) continue;
+    const ir::Input& input = plan_->joint().inputs[At(s.of_written)];
+    if (input.mutated_without_grad) continue;
+    const at::Tensor t = seen(s.index);
+    if (t.requires_grad()) run->SeeWritten(s.of_written, autograd::impl::gradient_edge(t));
+  }
   run->SaveOutputs(outputs, visible_outputs_, only);
 }
 
