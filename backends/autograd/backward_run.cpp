@@ -97,8 +97,9 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
   edges_of_written_.clear();
 }
 
-void BackwardRun::SeeWritten(std::int32_t input, const autograd::Edge& edge) {
-  seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr});
+void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, const autograd::Edge& edge) {
+  writes_views_ = writes_views_ || written.is_view();
+  if (edge.is_valid()) seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr});
 }
 
 at::Tensor BackwardRun::StartOf(std::size_t saved, autograd::Node& node) const {

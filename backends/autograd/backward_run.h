@@ -76,7 +76,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
                    const torch::autograd::Node* only);
   // The history that input `input` has since the graph has written it; it leads to this run.
-  void SeeWritten(std::int32_t input, const torch::autograd::Edge& edge);
+  void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
 
   // One entry for each gradient of the plan; key.defined says which tangents are.
   torch::autograd::variable_list Gradients(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
@@ -157,6 +157,11 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   ObservedResults FindObservedResults(torch::autograd::Node& node);
   std::vector<at::Tensor> InputsOf(const DifferentiablePlan& plan, torch::autograd::variable_list& tangents,
                                    torch::autograd::Node& node) const;
+  // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.
+  bool IsObserved(OutputGate& gate, bool by_code) const;
+  // Whether gradients go through nodes of torch's own on the way from one output to the next: those of views. What
+  // comes to a leaf that way is not known before.
+  bool LeavesTheGraph() const;
   // A saved value, for a second derivative, with its history.
   at::Tensor StartOf(std::size_t saved, torch::autograd::Node& node) const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
@@ -176,6 +181,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::uint32_t input_nr = 0;
   };
   std::vector<SeenWritten> seen_written_;
+  bool writes_views_ = false;
   std::vector<std::int64_t> symbols_;
   std::mutex mutex_;                      // of what follows
   std::vector<int> released_in_;          // by node of the backward graph: the pass in which its saved values went

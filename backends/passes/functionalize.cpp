@@ -173,19 +173,12 @@ class Functionalizer {
   ValueId WithHistoryOf(ValueId before, ValueId value) {
     const bool carries = histories_.Carry(before);
     if (!carries && !histories_.Carry(value)) return value;
-    if (carries && WriteHistories::Writes(g_.nodes.back(), before, value)) {
-      g_.nodes.back().history = ir::History::kCutWrite;
-      histories_.Note(g_.nodes.back());
-      return value;
+    if (!carries || !WriteHistories::Writes(g_.nodes.back(), before, value)) {
+      value = EmitOne(ir::OpName::kCopy, {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, before);
     }
-    Node copy;
-    copy.op = ir::RequireOp(ir::OpName::kCopy);
-    copy.args = {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)};
-    copy.outputs = {NewValueLike(before)};
-    copy.history = carries ? ir::History::kCutWrite : ir::History::kCut;
-    const ValueId result = copy.outputs[0];
-    EmitMade(std::move(copy));
-    return result;
+    g_.nodes.back().history = carries ? ir::History::kCutWrite : ir::History::kCut;
+    histories_.Note(g_.nodes.back());
+    return value;
   }
 
   // The whole that a detached tensor is of, if nothing but its history tells them apart.

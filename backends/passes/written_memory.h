@@ -1,4 +1,5 @@
-// CheckWrittenMemory: what of a recorded graph cannot be made functional, because of who shares the memory that it writes.
+// CheckWrittenMemory: what of a recorded graph cannot be made functional, because of who shares the memory that it
+// writes.
 #ifndef FRAMEFUSE_BACKENDS_PASSES_WRITTEN_MEMORY_H_
 #define FRAMEFUSE_BACKENDS_PASSES_WRITTEN_MEMORY_H_
 

@@ -36,6 +36,11 @@ class FakeImpl final : public c10::TensorImpl {
 
   ir::ValueId value() const { return value_; }
   std::uint64_t recording() const { return recording_; }
+  // Whether the value has a history. A tensor without one (x.data, after detach_()) stands for a detached value then.
+  bool has_history() const { return has_history_; }
+  void GiveHistory() { has_history_ = true; }
+  // Whether another tensor stands for the value, too, and autograd does not know of both (x.data).
+  bool is_copy() const { return is_copy_; }
   // After a change of metadata in place (t_, squeeze_ …): the tensor now is another value.
   void Rebind(ir::ValueId value) {
     value_ = value;
@@ -63,6 +68,8 @@ class FakeImpl final : public c10::TensorImpl {
 
   ir::ValueId value_;
   std::uint64_t recording_;
+  bool has_history_ = false;
+  bool is_copy_ = false;
   mutable at::Tensor meta_;
   mutable c10::DimVector pinned_sizes_, pinned_strides_;
 };
