@@ -196,7 +196,10 @@ void ForgetRunningStatistics(const ir::Graph& joint, Node& n) {
 
 }  // namespace
 
-ir::OpId KeepsHistory() { return OwnOperators().at("aten.keep_history"); }
+ir::OpId KeepsHistory() {
+  OwnOperators();  // defines it
+  return ir::RequireOp("framefuse.differentiable_keep_history");
+}
 
 void MakeDifferentiable(ir::Graph& joint) {
   const Stands& own = OwnOperators();

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -34,14 +35,16 @@ bool AnyHasHistory(c10::ArrayRef<c10::IValue> args) {
 
 bool IsDetached(const at::Tensor& t) {
   const FakeImpl* fake = AsFake(t);
-  return fake != nullptr && fake->has_history() && !t.requires_grad();
+  if (fake == nullptr || !fake->has_history() || t.requires_grad()) return false;
+  return fake->is_copy() || fake->is_detached();
 }
 
 void MarkDetached(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::Node* node) {
   std::size_t use = 0;
   const auto mark = [&](const at::Tensor& t) {
     if (IsDetached(t)) {
-      if (use >= 64) ThrowBreak(BreakKind::kMutation, traits.op->name(), "a list of more than 64 tensors has x.data of one");
+      if (use >= 64)
+        ThrowBreak(BreakKind::kMutation, traits.op->name(), "a list of more than 64 tensors has x.data of one");
       node->detached_uses |= std::uint64_t{1} << use;
     }
     ++use;
@@ -77,6 +80,10 @@ void NoteHistories(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::
                  "write to x.detach()");
     });
   }
+}
+
+void NoteDetachedInPlace(BorrowedRef fake) {
+  if (FakeImpl* impl = AsFake(THPVariable_Unpack(fake.get()))) impl->Detach();
 }
 
 bool HaveHistories(const ir::Node& node, c10::ArrayRef<c10::IValue> args) {

@@ -9,12 +9,16 @@
 #include <c10/util/SmallVector.h>
 
 #include "backends/graph/graph.h"
+#include "frame_eval/ref.h"
 #include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
 
 // Once the node has its arguments. Breaks where a tensor gets a history beside another that stands for its value.
 void NoteHistories(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::Node* node);
+
+// Of `t.detach_()`.
+void NoteDetachedInPlace(BorrowedRef fake);
 
 bool HaveHistories(const ir::Node& node, c10::ArrayRef<c10::IValue> args);
 // The floating-point tensors among the results, and in lists.
