@@ -61,6 +61,11 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
     if (s.is_input) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+    if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
+    // A write without gradients leaves the history as it is.
+    if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
+    edges_of_written_.resize(saved_.size());
+    edges_of_written_[i] = autograd::impl::gradient_edge(inputs[At(s.of_written)]);
   }
   inputs_.reserve(plan_->differentiable().inputs().size());
   for (std::int32_t i : plan_->differentiable().inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
@@ -75,6 +80,13 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
     const at::Tensor& t = outputs[At(s.index)];
     const bool is_visible = At(s.index) < visible_outputs;
     if (!is_visible) visible.ShareVersionWith(t);
+    if (s.of_written >= 0) {
+      const at::Tensor start = t.detach();
+      const bool has_history = !edges_of_written_.empty() && edges_of_written_[i].is_valid();
+      if (has_history) autograd::impl::set_gradient_edge(start, edges_of_written_[i]);
+      saved_[i] = autograd::SavedVariable(start, /*is_output=*/false);
+      continue;
+    }
     if (is_visible && t.requires_grad() && t.grad_fn().get() != only) {
       // A gate's, which leads here: its history is not asked for, and would make a cycle.
       saved_[i] = autograd::SavedVariable(t.detach(), /*is_output=*/false);
@@ -82,6 +94,26 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
     }
     saved_[i] = autograd::SavedVariable(t, /*is_output=*/is_visible && t.requires_grad());
   }
+  edges_of_written_.clear();
+}
+
+void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, const autograd::Edge& edge) {
+  writes_views_ = writes_views_ || written.is_view();
+  if (edge.is_valid()) seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr});
+}
+
+at::Tensor BackwardRun::StartOf(std::size_t saved, autograd::Node& node) const {
+  at::Tensor t = saved_[saved].unpack(node.getptr());
+  const SavedValue& s = plan_->saved()[saved];
+  if (!s.is_new) return t;
+  for (const SeenWritten& w : seen_written_) {
+    if (w.input != s.of_written) continue;
+    // The pass comes here from that node, or from what was computed with it.
+    auto seen = w.node.lock();
+    t = t.detach();
+    if (seen) autograd::impl::set_gradient_edge(t, {std::move(seen), w.input_nr});
+  }
+  return t;
 }
 
 void BackwardRun::Release(const Used& used, bool last) {
@@ -96,10 +128,14 @@ void BackwardRun::Release(const Used& used, bool last) {
   bool all_done = true;
   for (std::size_t s = 0; s < saved_.size(); ++s) {
     const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
+    if (readers.empty()) continue;
     const bool done = used.everything || std::all_of(readers.begin(), readers.end(),
                                                      [&](std::int32_t n) { return released[At(n)] != kNever; });
     if (done) saved_[s].reset_data();
     all_done = all_done && done;
+  }
+  for (std::size_t s = 0; s < saved_.size() && all_done; ++s) {
+    if (plan_->use().ReadersOf(s).empty()) saved_[s].reset_data();
   }
   for (std::size_t i = 0; i < inputs_.size() && all_done; ++i) inputs_[i].reset_data();
 }
@@ -359,7 +395,7 @@ std::vector<at::Tensor> BackwardRun::InputsOf(const DifferentiablePlan& plan, au
       if (plan_->saved()[s].is_input && plan_->saved()[s].index == i) inputs.push_back(unpack(saved_[s]));
     }
   }
-  for (std::int32_t s : plan.saved) inputs.push_back(unpack(saved_[At(s)]));
+  for (std::int32_t s : plan.saved) inputs.push_back(StartOf(At(s), node));
   return inputs;
 }
 

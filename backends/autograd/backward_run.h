@@ -7,6 +7,7 @@
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <torch/version.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,12 @@ class CompiledBackward;
 class OutputGate;
 
 struct DifferentiablePlan;
+
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
+using WeakNode = std::weak_ptr<torch::autograd::Node>;
+#else
+using WeakNode = c10::weak_intrusive_ptr<torch::autograd::Node>;
+#endif
 
 class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
  public:
@@ -68,6 +75,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols);
   void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
                    const torch::autograd::Node* only);
+  // The history that input `input` has since the graph has written it; it leads to this run.
+  void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
 
   // One entry for each gradient of the plan; key.defined says which tangents are.
   torch::autograd::variable_list Gradients(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
@@ -148,6 +157,13 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   ObservedResults FindObservedResults(torch::autograd::Node& node);
   std::vector<at::Tensor> InputsOf(const DifferentiablePlan& plan, torch::autograd::variable_list& tangents,
                                    torch::autograd::Node& node) const;
+  // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.
+  bool IsObserved(OutputGate& gate, bool by_code) const;
+  // Whether gradients go through nodes of torch's own on the way from one output to the next: those of views. What
+  // comes to a leaf that way is not known before.
+  bool LeavesTheGraph() const;
+  // A saved value, for a second derivative, with its history.
+  at::Tensor StartOf(std::size_t saved, torch::autograd::Node& node) const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   // When a pass from the defined tangents comes to the input of each gradient.
@@ -157,7 +173,15 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   const std::shared_ptr<const BackwardPlan> plan_;
   std::mutex running_;
   std::vector<torch::autograd::SavedVariable> saved_;
-  std::vector<torch::autograd::SavedVariable> inputs_;  // for create_graph: inputs that are not saved already
+  std::vector<torch::autograd::SavedVariable> inputs_;   // for create_graph: inputs that are not saved already
+  std::vector<torch::autograd::Edge> edges_of_written_;  // by saved value (SavedValue::of_written), while that is saved
+  struct SeenWritten {
+    std::int32_t input = 0;
+    WeakNode node;
+    std::uint32_t input_nr = 0;
+  };
+  std::vector<SeenWritten> seen_written_;
+  bool writes_views_ = false;
   std::vector<std::int64_t> symbols_;
   std::mutex mutex_;                      // of what follows
   std::vector<int> released_in_;          // by node of the backward graph: the pass in which its saved values went

@@ -320,7 +320,7 @@ class CompiledPlan final : public Plan {
   }
 
   absl::Status CompileTraining(Graph graph, Stopwatch& watch) {
-    FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(graph, options_));
+    FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(std::move(graph), options_));
     watch.Lap("partition");
     if (options_.keeps_text || LogEnabled(LogArtifact::kAot)) {
       explanation_.forward_graph = ir::Print(parts.forward);
@@ -338,9 +338,9 @@ class CompiledPlan final : public Plan {
     FF_ASSIGN_OR_RETURN(forward_, MakeForward(parts.forward, forward_options));
     AllowOverwrites(parts.saved);
     watch.Lap("compile forward");
-    unbacked_.WatchGuessesOf(graph);
+    unbacked_.WatchGuessesOf(parts.joint);
     FF_ASSIGN_OR_RETURN(std::shared_ptr<const BackwardPlan> backward,
-                        BackwardPlan::Create(std::move(graph), parts, factory_, options_));
+                        BackwardPlan::Create(std::move(parts.joint), parts, factory_, options_));
     watch.Lap("compile backward");
     FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(backward->AllInputs()));
     std::vector<OutputHistory::Written> written;

@@ -6,144 +6,36 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/autograd/histories.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/differentiable_ops.h"
+#include "common/check.h"
 #include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
 namespace {
 
-using ir::Arg;
 using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
-// Results whose elements carry no derivative of the operator's inputs.
-bool CutsGradient(const Graph& g, const Node& n) {
-  if (ir::Has(n.op, ir::OpFact::kCutsGradient)) return true;
-  bool floating = false;
-  for (ValueId v : n.outputs) {
-    if (v == kNoValue) continue;
-    c10::ScalarType t = g.value(v).dtype;
-    floating =
-        floating || (g.value(v).kind == ir::ValueKind::kTensor && (c10::isFloatingType(t) || c10::isComplexType(t)));
-  }
-  return !floating;
-}
-
-bool IsDetached(const Node& n, std::size_t use) { return use < 64 && (n.detached_uses >> use & 1) != 0; }
-
-// Whether a derivative of its results is none of the constants' alone. `constant`: by value.
-bool CarriesDerivative(const Graph& g, const Node& n, const std::vector<bool>& constant) {
-  if (n.history == ir::History::kCut || CutsGradient(g, n)) return false;
-  // What is written keeps its history, whatever is written into it.
-  if (n.history == ir::History::kCutWrite) return !n.args.empty() && !constant[At(n.args[0].value)];
-  bool any = false;
-  std::size_t use = 0;
-  ir::ForEachUse(n, [&](ValueId v) { any = any || (!IsDetached(n, use++) && !constant[At(v)]); });
-  return any;
-}
-
-ValueId NewValueLike(Graph& g, ValueId v) {
-  ir::Value metadata = g.value(v);
-  return g.AddValue(std::move(metadata));
-}
-
-// Detaches what eager's histories do not go through: torch's engine will not, either. A write below a history stays
-// marked; one where there is none makes constants.
-void CutHistories(Graph& joint, const std::vector<bool>& constant) {
-  std::vector<Node> nodes;
-  nodes.reserve(joint.nodes.size());
-  const auto detach = [&](ValueId from, ValueId to, const Node& at) {
-    Node n;
-    n.op = ir::RequireOp(ir::OpName::kDetach);
-    n.args = {Arg::OfValue(from)};
-    n.outputs = {to};
-    n.phase = at.phase;
-    n.origin = at.origin;
-    nodes.push_back(std::move(n));
-  };
-  for (Node& recorded : joint.nodes) {
-    Node n = std::move(recorded);
-    bool reads = false;
-    ir::ForEachUse(n, [&](ValueId v) { reads = reads || !constant[At(v)]; });
-    auto detach_use = [&, use = std::size_t{0}](ValueId& v) mutable {
-      if (!IsDetached(n, use++) || constant[At(v)]) return;
-      const ValueId cut = NewValueLike(joint, v);
-      detach(v, cut, n);
-      v = cut;
-    };
-    if (n.history == ir::History::kCutWrite && !CarriesDerivative(joint, n, constant)) n.history = ir::History::kCut;
-    for (Arg& a : n.args) {
-      if (a.kind == Arg::Kind::kValue) detach_use(a.value);
-      for (ValueId& v : a.values) {
-        if (a.kind == Arg::Kind::kValueList && v != kNoValue) detach_use(v);
-      }
-    }
-    std::vector<std::pair<ValueId, ValueId>> cuts;
-    for (ValueId& v : n.outputs) {
-      if (n.history != ir::History::kCut || !reads || v == kNoValue) continue;
-      if (joint.value(v).kind != ir::ValueKind::kTensor) continue;
-      cuts.emplace_back(NewValueLike(joint, v), v);
-      v = cuts.back().first;
-    }
-    nodes.push_back(std::move(n));
-    const Node at = nodes.back();
-    for (const auto& [from, to] : cuts) detach(from, to, at);
-  }
-  joint.nodes = std::move(nodes);
-}
-
-// What a differentiable run of the joint graph reads and executes, with saved constants taken as they are.
-struct Closure {
-  std::vector<bool> nodes;
-  std::vector<bool> used;  // by value
-};
-
-Closure CloseOver(const Graph& joint, const std::vector<ValueId>& roots, const std::vector<bool>& taken) {
-  Closure c{std::vector<bool>(joint.nodes.size(), false), std::vector<bool>(joint.values.size(), false)};
-  for (ValueId v : roots) {
-    if (v != kNoValue) c.used[At(v)] = true;
-  }
-  for (std::size_t i = joint.nodes.size(); i-- > 0;) {
-    const Node& n = joint.nodes[i];
-    for (ValueId v : n.outputs) c.nodes[i] = c.nodes[i] || (v != kNoValue && c.used[At(v)] && !taken[At(v)]);
-    if (c.nodes[i]) ir::ForEachUse(n, [&](ValueId v) { c.used[At(v)] = true; });
-  }
-  return c;
-}
-
 }  // namespace
 
 DifferentiablePlans::DifferentiablePlans(const BackwardPlan& plan) : plan_(plan) { FindInputs(); }
 
-std::vector<bool> DifferentiablePlans::ConstantValues() const {
-  const Graph& joint = plan_.joint();
-  std::vector<bool> constant(joint.values.size(), true);
-  for (std::size_t g = 0; g < plan_.input_gradients(); ++g) {
-    constant[At(joint.inputs[At(joint.outputs[At(plan_.gradients()[g])].input)].value)] = false;
-  }
-  for (std::int32_t t : plan_.tangents()) constant[At(joint.inputs[At(t)].value)] = false;
-  for (const Node& n : joint.nodes) {
-    if (!CarriesDerivative(joint, n, constant)) continue;
-    for (ValueId v : n.outputs) {
-      if (v != kNoValue) constant[At(v)] = false;
-    }
-  }
-  return constant;
-}
-
 void DifferentiablePlans::FindInputs() {
   const Graph& joint = plan_.joint();
-  std::vector<bool> taken = ConstantValues();
-  std::vector<bool> is_saved(joint.values.size(), false);
-  for (const SavedValue& s : plan_.saved()) is_saved[At(s.value)] = true;
-  for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = taken[v] && is_saved[v];
+  const std::vector<bool> constant = ConstantValues(joint);
+  std::vector<bool> is_saved(joint.values.size(), false), taken = is_saved;
+  for (const SavedValue& s : plan_.saved()) {
+    is_saved[At(s.value)] = true;
+    taken[At(s.value)] = constant[At(s.value)] || s.of_written >= 0;
+  }
   std::vector<ValueId> roots;
   for (std::int32_t o : plan_.gradients()) roots.push_back(joint.outputs[At(o)].value);
   Closure closure = CloseOver(joint, roots, taken);
@@ -197,7 +89,7 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   }
   FF_RETURN_IF_ERROR(BackwardPlan::CutAt(joint, places));
   const std::vector<bool> comes = DropUndefined(plan_, key, joint);
-  std::vector<bool> constant = ConstantValues();
+  std::vector<bool> constant = ConstantValues(plan_.joint());
   constant.resize(joint.values.size(), false);
   CutHistories(joint, constant);
   MakeDifferentiable(joint);
@@ -213,7 +105,9 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
     gradients.push_back(static_cast<std::int32_t>(g));
   }
   std::vector<bool> taken(joint.values.size(), false);
-  for (const SavedValue& s : plan_.saved()) taken[At(s.value)] = !s.is_input && constant[At(s.value)];
+  for (const SavedValue& s : plan_.saved()) {
+    taken[At(s.value)] = s.of_written >= 0 || (!s.is_input && constant[At(s.value)]);
+  }
   const std::vector<ir::NodeIndex> definitions = joint.Definitions();
   const Closure all = CloseOver(joint, roots, taken);
   std::vector<std::size_t> results;
@@ -247,11 +141,7 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differe
   for (std::size_t i = 0; i < joint.inputs.size(); ++i) {
     const ir::Input& in = joint.inputs[i];
     if (!closure.used[At(in.value)]) continue;
-    if (in.mutated) {
-      return absl::UnimplementedError(absl::StrCat("create_graph=True needs the value that an input",
-                                                   in.name.empty() ? "" : " (" + in.name + ")",
-                                                   " had before it was written"));
-    }
+    FF_RET_CHECK(!in.mutated) << "a second derivative from what input " << in.name << " held before it was written";
     result->inputs.push_back(static_cast<std::int32_t>(i));
     builder.AddInput(in.value, ir::Input());
   }
@@ -267,10 +157,6 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differe
   }
   for (std::size_t i = 0; i < joint.nodes.size(); ++i) {
     if (!closure.nodes[i]) continue;
-    if (joint.nodes[i].history == ir::History::kCutWrite) {
-      return absl::UnimplementedError(
-          "create_graph=True through a tensor that was written without its history (in no_grad, or detached)");
-    }
     const bool random = joint.nodes[i].op->is_random();
     if (joint.nodes[i].phase == ir::Phase::kForward && (random || ir::SpeaksToOthers(joint.nodes[i]))) {
       return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again",

@@ -35,8 +35,6 @@ class DifferentiablePlans {
 
  private:
   void FindInputs();
-  // Values that do not change with a differentiable input.
-  std::vector<bool> ConstantValues() const;
   absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key,
                                                               const std::string& through) const;
   // What computes `outputs` from inputs, saved values that are `taken`, and `results`, which are taken, too.

@@ -21,16 +21,6 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-// Whether gradients go through nodes of torch's own on the way from one output to the next: those of views, and of
-// inputs that are written. What comes to a leaf that way is not known before.
-bool LeavesTheGraph(const BackwardPlan& plan) {
-  const ir::Graph& joint = plan.joint();
-  return std::any_of(plan.tangents().begin(), plan.tangents().end(), [&](std::int32_t t) {
-    const ir::Output& output = joint.outputs[At(joint.inputs[At(t)].tangent_of)];
-    return ir::IsView(output) || output.role == ir::OutputRole::kMutatedInput;
-  });
-}
-
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
 
 }  // namespace
@@ -133,6 +123,25 @@ std::vector<CompiledBackward*> BackwardRun::NodesOfPass() {
   return nodes;
 }
 
+bool BackwardRun::LeavesTheGraph() const {
+  for (std::size_t t = 0; t < plan_->tangents().size(); ++t) {
+    if (plan_->IsOfView(t)) return true;
+  }
+  return writes_views_;
+}
+
+bool BackwardRun::IsObserved(OutputGate& gate, bool by_code) const {
+  if (by_code ? gate.HasHooks() : gate.IsObserved()) return true;
+  const ir::Graph& joint = plan_->joint();
+  const ir::Output& output = joint.outputs[At(joint.inputs[At(plan_->tangents()[gate.tangent()])].tangent_of)];
+  for (const SeenWritten& w : seen_written_) {
+    if (output.role != ir::OutputRole::kMutatedInput || w.input != output.input) continue;
+    const auto node = w.node.lock();
+    if (node) return by_code ? OutputGate::HasHooks(*node) : OutputGate::IsSeen(*node);
+  }
+  return false;
+}
+
 BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>& readers, std::int64_t turn,
                                                 autograd::Node& node) {
   std::vector<std::int32_t> run;
@@ -166,7 +175,7 @@ void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place, bool fa
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
   const std::vector<OutputGate*> next = GatesAfter(pass, place, /*all=*/false);
-  if (next.empty() || (!fails && !next.front()->IsObserved()) || LeavesTheGraph(*plan_)) return;
+  if (next.empty() || (!fails && !IsObserved(*next.front(), /*by_code=*/false)) || LeavesTheGraph()) return;
   const std::int32_t mine = plan_->TurnOfOutput(gate.tangent());
   std::int64_t until = plan_->TurnOfOutput(next.front()->tangent());
   const std::vector<CompiledBackward*> nodes = NodesOfPass();
@@ -186,7 +195,8 @@ void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place, bool fa
     if (turn < 0 || turn >= until || waits) key.wanted[g] = '0';
   }
   const GradientTargets targets{gate, asked.edges, asked.first_made};
-  const bool seen = fails || failure.error != nullptr || next.front()->HasHooks() || AnyLeafHasHooks(targets);
+  const bool seen =
+      fails || failure.error != nullptr || IsObserved(*next.front(), /*by_code=*/true) || AnyLeafHasHooks(targets);
   if (seen) {
     Accumulated accumulated = Accumulate(key, readers, pass.tangents, targets, &lock);
     for (std::size_t g = 0; g < accumulated.handed.size(); ++g) {

@@ -12,10 +12,6 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-bool HasHooksOn(autograd::Node& node) {
-  return !node.tensor_pre_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty();
-}
-
 }  // namespace
 
 OutputGate::OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, std::vector<std::size_t> places,
@@ -29,14 +25,16 @@ OutputGate::OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, st
 OutputGate::~OutputGate() { run_->RemoveGate(place_); }
 
 bool OutputGate::IsSeen(autograd::Node& node) {
-  if (HasHooksOn(node) || !node.retains_grad_hooks().empty()) return true;
+  if (HasHooks(node) || !node.retains_grad_hooks().empty()) return true;
   const auto* asked = autograd::get_current_graph_task_exec_info();
   if (asked == nullptr) return false;
   const auto it = asked->find(&node);
   return it != asked->end() && it->second.captures_ != nullptr;
 }
 
-bool OutputGate::HasHooks() { return HasHooksOn(*this); }
+bool OutputGate::HasHooks(autograd::Node& node) {
+  return !node.tensor_pre_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty();
+}
 
 void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_list* result) {
   const BackwardPlan& plan = run_->plan();

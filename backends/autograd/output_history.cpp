@@ -52,7 +52,11 @@ void OutputHistory::OrderGates() {
   for (const Gate& gate : gates_) {
     for (std::size_t place : gate.places) ++computed_with[plan_->output_gradients()[place].tangent];
   }
-  for (Gate& gate : gates_) gate.leads_to_what_is_seen = computed_with[gate.output] > 0 && IsSeenOtherwise(gate.output);
+  // A written input's node comes in its turn, also where nothing was computed with what was written.
+  for (Gate& gate : gates_) {
+    const bool leads = computed_with[gate.output] > 0 || IsWritten(gate.output);
+    gate.leads_to_what_is_seen = leads && IsSeenOtherwise(gate.output);
+  }
   std::stable_sort(gates_.begin(), gates_.end(),
                    [&](const Gate& a, const Gate& b) { return computed_with[a.output] > computed_with[b.output]; });
   std::vector<Gate> by_turn = gates_;
@@ -69,11 +73,8 @@ void OutputHistory::OrderGates() {
 }
 
 std::int32_t OutputHistory::TurnOf(std::size_t output) const {
-  if (output >= plan_->tangents().size()) return -1;
-  const ir::Graph& joint = plan_->joint();
-  const ir::Input& tangent = joint.inputs[At(plan_->tangents()[output])];
-  const std::vector<std::int32_t>& turns = joint.outputs[At(tangent.tangent_of)].turns;
-  return turns.empty() ? -1 : turns.front();
+  const ir::Output* o = OutputOf(output);
+  return o == nullptr || o->turns.empty() ? -1 : o->turns.front();
 }
 
 std::vector<std::size_t> OutputHistory::CutPointsAfter(std::size_t output) const {
@@ -139,6 +140,10 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     MakeGates(std::move(nodes), run, outputs, seen);
   }
   WatchWritten(outputs, seen);
+  if (only != nullptr && IsWritten(0)) {
+    const at::Tensor t = seen(outputs_[0]);
+    if (t.requires_grad()) run->SeeWritten(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
+  }
   run->SaveOutputs(outputs, visible_outputs_, only);
 }
 
@@ -153,11 +158,19 @@ void OutputHistory::WatchWritten(absl::Span<at::Tensor> outputs,
   }
 }
 
-bool OutputHistory::IsSeenOtherwise(std::size_t output) const {
-  if (output >= plan_->tangents().size()) return false;
+const ir::Output* OutputHistory::OutputOf(std::size_t output) const {
+  if (output >= plan_->tangents().size()) return nullptr;
   const ir::Graph& joint = plan_->joint();
-  const ir::Output& o = joint.outputs[At(joint.inputs[At(plan_->tangents()[output])].tangent_of)];
-  return ir::IsView(o) || o.role == ir::OutputRole::kMutatedInput;
+  return &joint.outputs[At(joint.inputs[At(plan_->tangents()[output])].tangent_of)];
+}
+
+bool OutputHistory::IsWritten(std::size_t output) const {
+  const ir::Output* o = OutputOf(output);
+  return o != nullptr && o->role == ir::OutputRole::kMutatedInput;
+}
+
+bool OutputHistory::IsSeenOtherwise(std::size_t output) const {
+  return IsWritten(output) || (OutputOf(output) != nullptr && ir::IsView(*OutputOf(output)));
 }
 
 void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
@@ -175,6 +188,7 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
     if (!gate.leads_to_what_is_seen) continue;
     const at::Tensor t = seen(output);
     made[gate.output] = t.requires_grad() ? autograd::impl::gradient_edge(t) : autograd::Edge();
+    if (IsWritten(gate.output)) run->SeeWritten(OutputOf(gate.output)->input, t, made[gate.output]);
   }
 }
 

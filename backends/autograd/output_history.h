@@ -53,6 +53,10 @@ class OutputHistory {
   void MakeGates(std::vector<torch::autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
+  // Of the joint graph; null: one without a tangent.
+  const ir::Output* OutputOf(std::size_t output) const;
+  // Whether an input is written with it.
+  bool IsWritten(std::size_t output) const;
   // Whether users see another tensor for this output than the graph's.
   bool IsSeenOtherwise(std::size_t output) const;
   bool IsOfView(std::size_t output) const { return output < plan_->tangents().size() && plan_->IsOfView(output); }

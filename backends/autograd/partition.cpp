@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "backends/autograd/saved_values.h"
+#include "backends/autograd/values_of_written.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
-#include "backends/passes/aliases.h"
-#include "backends/passes/rewrite.h"
 #include "common/check.h"
 #include "common/index.h"
 #include "common/status.h"
@@ -21,46 +20,26 @@ using ir::Node;
 using ir::Output;
 using ir::ValueId;
 
-// A mutated input whose old value (or a view of it) the backward reads is copied before anything else, and all nodes
-// read the copy.
-void CopyMutatedInputs(Graph& g) {
-  Aliases aliases(g);
-  std::vector<bool> root_used(g.values.size(), false);
-  for (const Node& n : g.nodes) {
-    if (n.phase != ir::Phase::kBackward) continue;
-    ir::ForEachUse(n, [&](ValueId v) { root_used[At(aliases.RootOf(v))] = true; });
-  }
-  std::vector<Node> copies;
-  Replacements replacements(g.values.size());
-  for (const ir::Input& in : g.inputs) {
-    if (!in.mutated || !root_used[At(in.value)]) continue;
-    ir::Value metadata = g.value(in.value);
-    metadata.storage = -1;
-    Node clone;
-    clone.op = ir::RequireOp(ir::OpName::kClone);
-    clone.args = {ir::Arg::OfValue(in.value), ir::Arg::None()};
-    clone.outputs = {g.AddValue(std::move(metadata))};
-    replacements.Replace(in.value, clone.outputs[0]);
-    copies.push_back(std::move(clone));
-  }
-  if (!replacements.any()) return;
-  for (Node& n : g.nodes) replacements.Apply(n);
-  g.nodes.insert(g.nodes.begin(), std::make_move_iterator(copies.begin()), std::make_move_iterator(copies.end()));
-}
-
 class Partitioner {
  public:
   Partitioner(Graph joint, const BackendOptions& options) : g_(std::move(joint)), options_(options) {}
 
   absl::StatusOr<Partitioned> Run() {
     FF_RET_CHECK(g_.functional) << "partition wants a functional graph";
-    CopyMutatedInputs(g_);
+    WrittenInputs written(g_);
+    written.CopyWhatBackwardReads();
     CollectRoots();
     FF_ASSIGN_OR_RETURN(SavePlan plan, ChooseSaved(g_, options_));
+    if (written.CopyForSecondDerivatives(plan.saved)) {
+      FF_ASSIGN_OR_RETURN(plan, ChooseSaved(g_, options_));
+    }
+    for (ValueId v : written.NeededBesides(plan.saved)) plan.saved.push_back(v);
     BuildForward(plan);
+    for (SavedValue& s : result_.saved) written.Mark(&s);
     BuildBackward(plan);
     FF_RETURN_IF_ERROR(Annotate(ir::Verify(result_.forward), "forward graph"));
     FF_RETURN_IF_ERROR(Annotate(ir::Verify(result_.backward), "backward graph"));
+    result_.joint = std::move(g_);
     return std::move(result_);
   }
 

@@ -1,7 +1,8 @@
 // Partition: a joint functional graph → a forward and a backward graph, and what is saved between them.
 // Invariant: the forward graph's outputs are the joint graph's without its gradients, in order, then the saved
 // intermediates; the backward graph's inputs are the saved values, then the tangents. Random nodes run once, in
-// the forward. A mutated input's old value is never saved as such: backward gets a copy or a value made from it.
+// the forward. A mutated input's old value is never saved as such: backward gets a copy or a value made from it. What
+// a second derivative needs of written inputs is saved, too.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_PARTITION_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_PARTITION_H_
 
@@ -19,9 +20,14 @@ struct SavedValue {
   bool is_input = false;
   std::int32_t index = 0;
   ir::ValueId value = ir::kNoValue;  // in the joint graph
+  // What input `of_written`, which the graph writes, held before, or what it was written with (`is_new`): a second
+  // derivative starts from it, with the history that the input had then.
+  std::int32_t of_written = -1;
+  bool is_new = false;
 };
 
 struct Partitioned {
+  ir::Graph joint;  // as given, but that copies stand for the old values of written inputs
   ir::Graph forward;
   ir::Graph backward;
   std::vector<std::int32_t> forward_output;  // joint output → forward output, -1 for gradients

@@ -407,7 +407,9 @@ absl::StatusOr<bool> OpenLogSoftmax(Graph& graph) {
   std::set<ValueId> made, opened;  // by a log_softmax of the forward; of these, what the backward reads
   for (const Node& n : graph.nodes) {
     const bool backward = n.phase == ir::Phase::kBackward;
-    if (ir::Is(n.op, OpName::k_LogSoftmax) && !backward) made.insert(n.outputs[0]);
+    // What a second derivative does not go through stays whole.
+    const bool is_cut = n.detached_uses != 0 || n.history != ir::History::kKept;
+    if (ir::Is(n.op, OpName::k_LogSoftmax) && !backward && !is_cut) made.insert(n.outputs[0]);
     if (backward) {
       ir::ForEachUse(n, [&](ValueId v) {
         if (made.contains(v)) opened.insert(v);

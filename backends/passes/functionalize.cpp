@@ -15,6 +15,8 @@
 #include "backends/passes/offsets_of_roots.h"
 #include "backends/passes/pass.h"
 #include "backends/passes/scatter_offsets.h"
+#include "backends/passes/write_histories.h"
+#include "backends/passes/written_memory.h"
 #include "common/index.h"
 #include "common/status.h"
 
@@ -42,7 +44,7 @@ constexpr ir::ByOp<ir::OpName> kInverses{
 class Functionalizer {
  public:
   explicit Functionalizer(const ir::Graph& recorded)
-      : old_(recorded), g_(recorded), aliases_(recorded), definitions_(recorded.Definitions()) {
+      : old_(recorded), g_(recorded), aliases_(recorded), definitions_(recorded.Definitions()), histories_(recorded) {
     g_.nodes.clear();
     current_.assign(old_.values.size(), kNoValue);
     seen_version_.assign(old_.values.size(), 0);
@@ -52,7 +54,7 @@ class Functionalizer {
   }
 
   absl::Status Run() {
-    FF_RETURN_IF_ERROR(CheckStorages());
+    FF_RETURN_IF_ERROR(CheckWrittenMemory(old_, aliases_));
     for (const Node& n : old_.nodes) {
       phase_ = n.phase;
       origin_ = n.origin;
@@ -66,36 +68,6 @@ class Functionalizer {
   ir::Graph Take() { return std::move(g_); }
 
  private:
-  // Memory shared in ways that no view node shows cannot be followed through a write.
-  absl::Status CheckStorages() {
-    absl::flat_hash_map<ir::StorageId, ValueId> roots;
-    std::vector<bool> written(old_.values.size(), false);
-    for (const Node& n : old_.nodes) {
-      for (std::size_t a = 0; a < n.args.size(); ++a) {
-        if (!n.op->arguments()[a].written) continue;
-        ir::ForEachValue(n.args[a], [&](ValueId v) { written[At(aliases_.RootOf(v))] = true; });
-      }
-    }
-    for (std::size_t v = 0; v < old_.values.size(); ++v) {
-      ir::StorageId storage = old_.values[v].storage;
-      if (storage < 0 || old_.values[v].kind != ir::ValueKind::kTensor) continue;
-      // What a dropped node made is not there; inputs and constants are at the start.
-      if (definitions_[v] == kNoNode && current_[v] == kNoValue) continue;
-      ValueId root = aliases_.RootOf(static_cast<ValueId>(v));
-      auto [it, inserted] = roots.try_emplace(storage, root);
-      if (it->second != root && (written[At(root)] || written[At(it->second)])) {
-        return absl::UnimplementedError(
-            "a tensor is written whose memory another tensor shares without being its view");
-      }
-    }
-    for (const ir::Input& in : old_.inputs) {
-      if (in.overlap_class != 0 && written[At(in.value)]) {
-        return absl::UnimplementedError(absl::StrCat("input ", in.name, " is written and may overlap another input"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   ValueId NewValueLike(ValueId v) {
     ir::Value metadata = g_.value(v);
     metadata.storage = -1;
@@ -106,7 +78,8 @@ class Functionalizer {
     n.phase = phase_;
     n.origin = origin_;
     n.sequence = sequence_;
-    if (writes_unseen_) n.history = ir::History::kCutWrite;
+    if (writes_without_history_) n.history = ir::History::kCut;
+    histories_.Note(n);
     g_.nodes.push_back(std::move(n));
   }
 
@@ -170,6 +143,10 @@ class Functionalizer {
       out = renewed;
     }
     Emit(std::move(n));
+    // A detached tensor that got a history by writes of its own keeps it when the whole is written.
+    if (const auto it = own_history_.find(v); it != own_history_.end()) {
+      current_[At(v)] = it->second = WithHistoryOf(it->second, current_[At(v)]);
+    }
     return current_[At(v)];
   }
 
@@ -192,15 +169,28 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Autograd does not see a write without a history, nor one through a detached tensor.
-  bool WritesUnseen(const Node& recorded, const FunctionalForm& form) const {
-    bool unseen = recorded.history != ir::History::kKept;
-    const auto look_at = [&](ValueId v) {
-      for (NodeIndex view = ViewNodeOf(v); view != kNoNode; view = ViewNodeOf(ParentOf(view)))
-        unseen = unseen || ir::Is(old_.nodes[At(view)].op, ir::OpName::kDetach);
-    };
-    for (std::int32_t w : form.written) ir::ForEachValue(recorded.args[At(w)], look_at);
-    return unseen && recorded.phase == ir::Phase::kForward;
+  // `value` as autograd sees it after a write that it does not see: with the history that was there before, if any.
+  ValueId WithHistoryOf(ValueId before, ValueId value) {
+    const bool carries = histories_.Carry(before);
+    if (!carries && !histories_.Carry(value)) return value;
+    if (!carries || !WriteHistories::Writes(g_.nodes.back(), before, value)) {
+      value = EmitOne(ir::OpName::kCopy, {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, before);
+    }
+    g_.nodes.back().history = carries ? ir::History::kCutWrite : ir::History::kCut;
+    histories_.Note(g_.nodes.back());
+    return value;
+  }
+
+  // The whole that a detached tensor is of, if nothing but its history tells them apart.
+  std::optional<ValueId> AttachedWholeOf(ValueId target) const {
+    bool detached = false;
+    for (NodeIndex view = ViewNodeOf(target); view != kNoNode; view = ViewNodeOf(target)) {
+      const ir::OpName name = ir::NameOf(old_.nodes[At(view)].op);
+      if (name != ir::OpName::kDetach && name != ir::OpName::kAlias) return std::nullopt;
+      detached = true;
+      target = ParentOf(view);
+    }
+    return detached ? std::optional(target) : std::nullopt;
   }
 
   absl::Status Writing(const Node& recorded) {
@@ -220,8 +210,12 @@ class Functionalizer {
     Node n = recorded;
     if (form.is_out) n.args.pop_back();
     ReadArguments(n);
-    const bool unseen = WritesUnseen(recorded, form);
-    if (unseen) n.history = ir::History::kCutWrite;
+    // Its results are constants, and what is written keeps the history that it had.
+    const bool without_history = recorded.history != ir::History::kKept && recorded.phase == ir::Phase::kForward;
+    if (without_history) n.history = ir::History::kCut;
+    if (without_history && form.written.size() == 1 && form.written[0] == 0 && n.args[0].kind == Arg::Kind::kValue) {
+      if (const auto whole = AttachedWholeOf(recorded.args[0].value)) n.args[0].value = current_[At(*whole)];
+    }
     n.op = form.op;
     n.outputs.clear();
     n.list_sizes.clear();
@@ -242,10 +236,8 @@ class Functionalizer {
     }
     if (any_list) n.list_sizes = std::move(list_sizes);
     KeepDtype(recorded, n, &writes);
-    writes_unseen_ = unseen;  // what puts it into the whole, too: a view that was made so has no history, the whole may
     absl::Status status;
-    for (const auto& [target, value] : writes) status.Update(Write(target, value));
-    writes_unseen_ = false;
+    for (const auto& [target, value] : writes) status.Update(Write(target, value, without_history));
     return status;
   }
 
@@ -323,13 +315,20 @@ class Functionalizer {
   }
 
   // `value` becomes what `target` (recorded) holds, and its root and all views of that see it.
-  absl::Status Write(ValueId target, ValueId value) {
+  absl::Status Write(ValueId target, ValueId value, bool without_history = false) {
     ValueId root = aliases_.RootOf(target);
     const ValueId before = current_[At(root)];
+    std::vector<std::pair<ValueId, ValueId>> detached;  // tensors on the way, with what they hold
     while (target != root) {
-      NodeIndex view = ViewNodeOf(target);
-      FF_ASSIGN_OR_RETURN(value, IntoParent(old_.nodes[At(view)], target, value));
-      target = ParentOf(view);
+      const Node& view = old_.nodes[At(ViewNodeOf(target))];
+      const bool forward = phase_ == ir::Phase::kForward;
+      if (ir::Is(view.op, ir::OpName::kDetach) && forward && !without_history) detached.emplace_back(target, value);
+      writes_without_history_ = without_history || !detached.empty();
+      absl::StatusOr<ValueId> whole = IntoParent(view, target, value);
+      writes_without_history_ = false;
+      FF_RETURN_IF_ERROR(whole.status());
+      value = *whole;
+      target = ParentOf(ViewNodeOf(target));
     }
     // Later views of the root are made with its recorded strides.
     if (old_.value(root).layout == c10::Layout::Strided && !ir::IsDense(g_.exprs, old_.value(root))) {
@@ -338,8 +337,14 @@ class Functionalizer {
     if (!ReachSameOffsets(g_.value(value), old_.value(root))) {
       value = EmitOne(ir::OpName::kCopy, {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, root);
     }
+    if (without_history || !detached.empty()) value = WithHistoryOf(before, value);
     current_[At(root)] = value;
     seen_version_[At(root)] = ++version_[At(root)];
+    for (const auto& [tensor, own] : detached) {
+      if (!histories_.Carry(own)) continue;
+      current_[At(tensor)] = own_history_[tensor] = own;
+      seen_version_[At(tensor)] = version_[At(root)];
+    }
     return absl::OkStatus();
   }
 
@@ -466,7 +471,9 @@ class Functionalizer {
   ir::Phase phase_ = ir::Phase::kForward;
   ir::OriginId origin_ = -1;
   std::int64_t sequence_ = -1;
-  bool writes_unseen_ = false;  // what is emitted is a write that eager's autograd does not see
+  bool writes_without_history_ = false;  // what is emitted puts into a whole what eager's autograd does not see
+  WriteHistories histories_;
+  absl::flat_hash_map<ValueId, ValueId> own_history_;  // of detached tensors that have one: what they held last
 };
 
 }  // namespace

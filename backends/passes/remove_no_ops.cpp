@@ -49,15 +49,15 @@ class NoOpRemover {
   bool Run() {
     for (const ir::Node& n : g_.nodes) {
       if (ir::Is(n.op, ir::OpName::kCopy)) copied_into_.insert(n.args[0].value);
+      NoteLateUses(n);
     }
     std::vector<ir::Node> nodes;
     nodes.reserve(g_.nodes.size());
     for (ir::Node& n : g_.nodes) {
       NoteDetached(n);
       replacements_.Apply(n);
-      if (IsNoOp(n)) {
-        const bool detaches = ir::Is(n.op, ir::OpName::kDetach) && n.phase == ir::Phase::kForward;
-        if (detaches || n.detached_uses != 0 || n.history != ir::History::kKept) detached_.insert(n.outputs[0]);
+      if (IsNoOp(n) && !(Detaches(n) && used_late_.contains(n.outputs[0]))) {
+        if (Detaches(n)) detached_.insert(n.outputs[0]);
         replacements_.Replace(n.outputs[0], n.args[0].value);
       } else {
         nodes.push_back(std::move(n));
@@ -75,6 +75,19 @@ class NoOpRemover {
     ir::ForEachUse(n, [&](ir::ValueId v) {
       if (use < 64 && detached_.contains(v)) n.detached_uses |= std::uint64_t{1} << use;
       ++use;
+    });
+  }
+
+  static bool Detaches(const ir::Node& n) {
+    const bool detach = ir::Is(n.op, ir::OpName::kDetach) && n.phase == ir::Phase::kForward;
+    return detach || n.detached_uses != 0 || n.history != ir::History::kKept;
+  }
+
+  // No bit says that such a use was detached.
+  void NoteLateUses(const ir::Node& n) {
+    std::size_t use = 0;
+    ir::ForEachUse(n, [&](ir::ValueId v) {
+      if (use++ >= 64) used_late_.insert(v);
     });
   }
 
@@ -107,6 +120,7 @@ class NoOpRemover {
   bool backward_;
   std::set<ir::ValueId> copied_into_;
   std::set<ir::ValueId> detached_;  // and replaced
+  std::set<ir::ValueId> used_late_;
   Replacements replacements_;
 };
 

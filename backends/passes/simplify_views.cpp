@@ -40,14 +40,18 @@ bool IsReshape(const ir::Op& op) { return ir::Is(&op, ir::OpName::kView) || ir::
 class ViewSimplifier {
  public:
   explicit ViewSimplifier(ir::Graph& g)
-      : g_(g), aliases_(g), definitions_(g.Definitions()), replacements_(g.values.size()) {}
+      : g_(g),
+        aliases_(g),
+        definitions_(g.Definitions()),
+        replacements_(g.values.size()),
+        backward_(g.has_backward()) {}
 
   bool Run() {
     for (ir::Node& n : g_.nodes) {
       replacements_.Apply(n);
       bool plain = n.outputs.size() == 1 && n.outputs[0] != ir::kNoValue && !n.args.empty() &&
                    n.args[0].kind == ir::Arg::Kind::kValue;
-      if (!plain || aliases_.IsOutput(n.outputs[0])) continue;
+      if (!plain || aliases_.IsOutput(n.outputs[0]) || IsCut(n)) continue;
       MergePermutations(n);
       MergeReshapes(n);
     }
@@ -58,8 +62,11 @@ class ViewSimplifier {
  private:
   const ir::Node* DefinitionOf(ir::ValueId v) const {
     ir::NodeIndex i = definitions_[At(v)];
-    return i == ir::kNoNode ? nullptr : &g_.nodes[At(i)];
+    return i == ir::kNoNode || IsCut(g_.nodes[At(i)]) ? nullptr : &g_.nodes[At(i)];
   }
+
+  // A second derivative does not go through it: of a view of both it would have to go through neither.
+  bool IsCut(const ir::Node& n) const { return backward_ && (n.detached_uses != 0 || n.history != ir::History::kKept); }
 
   void MergePermutations(ir::Node& n) {
     std::optional<Permutation> outer = PermutationOf(g_, n);
@@ -97,6 +104,7 @@ class ViewSimplifier {
   Aliases aliases_;
   std::vector<ir::NodeIndex> definitions_;
   Replacements replacements_;
+  bool backward_;
   bool changed_ = false;
 };
 

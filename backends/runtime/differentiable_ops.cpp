@@ -51,6 +51,13 @@ Tensor AsStridedScatter(const Tensor& self, const Tensor& src, at::IntArrayRef s
   return out;
 }
 
+// As eager: a write that autograd does not see leaves the tensor's history as it is.
+Tensor KeepHistory(const Tensor& value, const Tensor& of) {
+  Tensor out = at::empty_strided(value.sizes(), value.strides(), value.options()).copy_(of);
+  const at::NoGradGuard unseen;
+  return out.copy_(value);
+}
+
 Tensor SiluBackward(const Tensor& grad, const Tensor& x) {
   const Tensor s = x.sigmoid();
   return grad * s * (1 + x * (1 - s));
@@ -142,6 +149,7 @@ const Stands& OwnOperators() {
     add("select_scatter", "(Tensor self, Tensor src, int dim, int index) -> Tensor", TORCH_FN(SelectScatter));
     add("as_strided_scatter", "(Tensor self, Tensor src, int[] size, int[] stride, int? offset) -> Tensor",
         TORCH_FN(AsStridedScatter));
+    add("keep_history", "(Tensor value, Tensor of) -> Tensor", TORCH_FN(KeepHistory));
     add("silu_backward", "(Tensor grad, Tensor x) -> Tensor", TORCH_FN(SiluBackward));
     add("mish_backward", "(Tensor grad, Tensor x) -> Tensor", TORCH_FN(MishBackward));
     add("logit_backward", "(Tensor grad, Tensor x, float? eps) -> Tensor", TORCH_FN(LogitBackward));
@@ -187,6 +195,11 @@ void ForgetRunningStatistics(const ir::Graph& joint, Node& n) {
 }
 
 }  // namespace
+
+ir::OpId KeepsHistory() {
+  OwnOperators();  // defines it
+  return ir::RequireOp("framefuse.differentiable_keep_history");
+}
 
 void MakeDifferentiable(ir::Graph& joint) {
   const Stands& own = OwnOperators();

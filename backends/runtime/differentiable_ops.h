@@ -12,6 +12,9 @@ namespace framefuse {
 
 void MakeDifferentiable(ir::Graph& joint);
 
+// (value, of): the elements of the first with the history of the second, which has its sizes.
+ir::OpId KeepsHistory();
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_BACKENDS_RUNTIME_DIFFERENTIABLE_OPS_H_

@@ -16,6 +16,7 @@
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/call_arguments.h"
 #include "symbolic/rules/number_arrays.h"
+#include "symbolic/tracing/node_histories.h"
 
 namespace framefuse {
 namespace {
@@ -76,9 +77,7 @@ Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable
     case SpecialCall::kDisabled:
       return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
     case SpecialCall::kOfOwnTensors:
-      return !args.empty() && objects_.Find(args[0].object) != nullptr
-                 ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
-                 : natives_.CallTorch(act, callable.object, args, kwnames);
+      return CallOfOwnTensor(act, callable, args, kwnames);
     case SpecialCall::kInferenceMode:
       return transforms_.CallOfInferenceMode(args);
     case SpecialCall::kDeepCopyOfTensor:
@@ -99,6 +98,18 @@ Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable
   }
   FF_CHECK(false) << "special call " << static_cast<int>(which) << " came to torch's family";
   return Value();
+}
+
+Value TorchSpecials::CallOfOwnTensor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                     BorrowedRef kwnames) {
+  if (!args.empty() && objects_.Find(args[0].object) != nullptr) {
+    return breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object));
+  }
+  Value result = natives_.CallTorch(act, callable.object, args, kwnames);
+  // The one that gives the tensor back detaches it.
+  const bool detaches = result && !args.empty() && result.object.get() == args[0].object.get();
+  if (detaches && IsFakeTensor(result.object)) tracing::NoteDetachedInPlace(result.object);
+  return result;
 }
 
 // torch.as_tensor and torch.asarray: the tensor over the array's memory, or one made of that.

@@ -32,6 +32,7 @@ class TorchSpecials {
   TransformCalls& transforms() { return transforms_; }
 
  private:
+  Value CallOfOwnTensor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value TensorOfArray(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
   BreakController& breaks_;

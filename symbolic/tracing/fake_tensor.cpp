@@ -37,6 +37,8 @@ template <typename Version>
 c10::intrusive_ptr<c10::TensorImpl> FakeImpl::Copy(Version&& version, bool allow_metadata_change) const {
   auto copy = c10::make_intrusive<FakeImpl>(c10::Storage(storage_), key_set_, data_type_, value_, recording_);
   copy_tensor_metadata(this, copy.get(), std::forward<Version>(version), allow_metadata_change);
+  copy->has_history_ = has_history_;
+  copy->is_copy_ = true;
   return copy;
 }
 
@@ -60,7 +62,11 @@ void FakeImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {
   if (recorder != nullptr && recorder->IsInput(value_)) {
     ThrowBreak(BreakKind::kMetadataMutation, "x.data = y", "the data of an input is replaced");
   }
+  if (requires_grad() && (has_history_ || other->has_history_)) {
+    ThrowBreak(BreakKind::kMetadataMutation, "x.data = y", "the history of a result would be that of other data");
+  }
   copy_tensor_metadata(other, this, version_counter(), allow_tensor_metadata_change());
+  has_history_ = other->has_history_;
   Rebind(other->value_);
 }
 

@@ -36,6 +36,14 @@ class FakeImpl final : public c10::TensorImpl {
 
   ir::ValueId value() const { return value_; }
   std::uint64_t recording() const { return recording_; }
+  // Whether the value was computed from what has a history.
+  bool has_history() const { return has_history_; }
+  void GiveHistory() { has_history_ = true; }
+  // Whether another tensor stands for the value, too, and autograd does not know of both (x.data); whether detach_()
+  // was called. Such a tensor without a history stands for a detached value.
+  bool is_copy() const { return is_copy_; }
+  bool is_detached() const { return is_detached_; }
+  void Detach() { is_detached_ = true; }
   // After a change of metadata in place (t_, squeeze_ …): the tensor now is another value.
   void Rebind(ir::ValueId value) {
     value_ = value;
@@ -63,6 +71,9 @@ class FakeImpl final : public c10::TensorImpl {
 
   ir::ValueId value_;
   std::uint64_t recording_;
+  bool has_history_ = false;
+  bool is_copy_ = false;
+  bool is_detached_ = false;
   mutable at::Tensor meta_;
   mutable c10::DimVector pinned_sizes_, pinned_strides_;
 };

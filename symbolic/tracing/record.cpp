@@ -21,6 +21,7 @@
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/kernel_probe.h"
+#include "symbolic/tracing/node_histories.h"
 #include "symbolic/tracing/own_python.h"
 #include "symbolic/tracing/pin_watch.h"
 #include "symbolic/tracing/plain_numbers.h"
@@ -47,21 +48,6 @@ ir::Node NewNode(const Recorder& recorder, const OpTraits& traits) {
     node.history = ir::History::kCut;
   }
   return node;
-}
-
-// A write through `t.data`: what is written has a history, and the tensor at hand has none.
-void CutUnseenWrite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::Node* node) {
-  const bool seen = node->history != ir::History::kKept || node->phase != ir::Phase::kForward || !node->op->mutates();
-  if (seen || FunctionForwardScope::IsOpen() || traits.handle.schema().getNamespace() != "aten") return;
-  const auto has_history = [](const at::Tensor& t) { return t.defined() && t.requires_grad(); };
-  for (const c10::IValue& v : args) {
-    if (v.isTensor() && has_history(v.toTensor())) return;
-    if (!v.isTensorList()) continue;
-    for (const at::Tensor& t : v.toTensorVector()) {
-      if (has_history(t)) return;
-    }
-  }
-  node->history = ir::History::kCut;
 }
 
 c10::Device Indexed(c10::Device device) {
@@ -195,8 +181,8 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
   Prepared prepared;
   prepared.node = NewNode(*this, traits);
-  CutUnseenWrite(traits, args, &prepared.node);
   BuildArguments(traits, args, &prepared);
+  NoteHistories(traits, args, &prepared.node);
   CheckWrites(traits, args);
   if (traits.refusal != nullptr && traits.refusal->refuses(args)) {
     Break(BreakKind::kNoShapeRule, traits, traits.refusal->reason);
@@ -233,8 +219,8 @@ void Recorder::RecordAs(const OpTraits& traits, torch::jit::Stack* stack, const 
   c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
   Prepared prepared;
   prepared.node = NewNode(*this, traits);
-  CutUnseenWrite(traits, args, &prepared.node);
   BuildArguments(traits, args, &prepared);
+  NoteHistories(traits, args, &prepared.node);
   Outputs outputs;
   DescribeResults(traits, args, results, &prepared, &outputs);
   Emit(traits, &prepared, outputs, stack);
@@ -492,6 +478,7 @@ void Recorder::Emit(const OpTraits& traits, Prepared* prepared, const Outputs& o
       results.emplace_back(one());
     }
   }
+  if (HaveHistories(node, args)) GiveHistories(results);
   graph_.nodes.push_back(std::move(node));
   torch::jit::drop(*stack, count);
   for (c10::IValue& v : results) stack->push_back(std::move(v));

@@ -158,6 +158,7 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
                            record.value, recorder->id());
   }
   record.requires_grad = real.requires_grad();
+  if (record.requires_grad) AsFake(record.fake)->GiveHistory();
   if (record.requires_grad && IsLeaf(real)) record.fake.set_requires_grad(true);
   if (record.requires_grad && !IsLeaf(real)) record.history = MakeNonLeaf(record.fake);
   record.real = real;

@@ -257,3 +257,23 @@ def leaf_before_a_used_up_part_that_leads_to_a_hook():
         return _after(lambda: (second.sum() + third.sum()).backward(), (v, w, x), calls)
 
     return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), forward_only=True)
+
+
+@program(whole=False)
+def written_value_fails_each_time():
+    """Of the node that fails nothing is used up: the error is the same one again."""
+
+    def f(x, w):
+        a = x * 1
+        y = a * w
+        torch._dynamo.graph_break()
+        a.mul_(2)
+        ends = []
+        for _ in range(2):
+            try:
+                y.sum().backward()
+            except RuntimeError as error:
+                ends.append("modified by an inplace operation" in str(error))
+        return ends, x.grad, w.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
