@@ -203,7 +203,11 @@ std::size_t BitCount(PyObject* integer) { return _PyLong_NumBits(integer); }
 Ref NewOwnInteger(std::int64_t value) {
   constexpr std::int64_t kMostKept = 256, kLeastKept = -5;
   if (value > kMostKept || value < kLeastKept) return Ref::Steal(PyLong_FromLongLong(value));
+// Deprecated in 3.14, but what took its place gives the kept number of such a value.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   PyLongObject* made = _PyLong_New(value == 0 ? 0 : 1);
+#pragma GCC diagnostic pop
   if (made == nullptr) return Ref();
   const auto digit = static_cast<unsigned>(value < 0 ? -value : value);
 #if PY_VERSION_HEX < 0x030C0000

@@ -57,6 +57,8 @@ class Values {
         return absl::StrCat("a new ", ObjectText(step));
       case RecipeOp::kGetAttr:
         return absl::StrCat(all(0), ".", ObjectText(step));
+      case RecipeOp::kInstanceDict:
+        return absl::StrCat(all(0), ".__dict__");
       case RecipeOp::kFunction:
         return "a function made in the frame";
       case RecipeOp::kMethod:

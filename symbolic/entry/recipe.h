@@ -39,6 +39,7 @@ enum class RecipeOp : std::uint8_t {
                   // qualified name, kFunctionTexts|…, __annotate__|…
   kMethod,        // function, self
   kGetAttr,       // getattr(child, name `object`) of a builtin: its bound C method
+  kInstanceDict,  // the __dict__ of the child: raw, without user code
   kCall,          // callable `object`, children are positional arguments (rebuilding by __reduce__)
   kDictIterator,  // iter(child.`object`()) after `index` items
   kFillList,      // child 0 extended by the rest

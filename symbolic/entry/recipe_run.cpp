@@ -134,6 +134,8 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
       return Ref::Steal(PyMethod_New(child(0), child(1)));
     case RecipeOp::kGetAttr:
       return Ref::Steal(PyObject_GetAttr(child(0), object));
+    case RecipeOp::kInstanceDict:
+      return Ref::Steal(PyObject_GenericGetDict(child(0), nullptr));
     case RecipeOp::kDictIterator:
       return MakeDictIterator(child(0), object, step.index);
     case RecipeOp::kCall: {

@@ -239,6 +239,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     if (!ids.ok()) return ids.status();
     return Add(RecipeOp::kSlice, *std::move(ids));
   }
+  if (IsTemplate(object) || IsInterpolation(object)) return OfTemplate(object);
   if (PyCell_Check(o)) return OfCell(object);
   if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &PyProperty_Type) {
     return OfWrapper(object);
@@ -311,8 +312,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   if (const BorrowedRef owner = capture_.objects().OwnerOfDict(object)) {
     absl::StatusOr<RecipeId> instance = Of(owner);
     if (!instance.ok()) return instance.status();
-    static PyObject* const name = PyUnicode_InternFromString("__dict__");
-    return known_[o] = Add(RecipeOp::kGetAttr, {*instance}, name);
+    return known_[o] = Add(RecipeOp::kInstanceDict, {*instance});
   }
   const Ref pairs = NativePairs(object);
   if (!pairs) return NoRecipe(object);

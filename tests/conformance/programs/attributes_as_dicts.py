@@ -226,6 +226,31 @@ def of_another_kind():
 
 
 @program
+def of_made_objects_whose_class_reads_its_own_way():
+    asked = []
+
+    class Asking:
+        def __init__(self, size):
+            self.size = size
+
+        def __getattribute__(self, name):
+            asked.append(name)
+            return super().__getattribute__(name)
+
+    class Hiding:
+        __dict__ = property(lambda self: asked.append("hidden") or {"size": 0})
+
+        def __init__(self, size):
+            self.size = size
+
+    def f(x, size):
+        made, kept = Asking(size), Asking([x])
+        return x * made.size, vars(made), made.__dict__ is vars(made), kept, vars(kept), vars(Hiding(size))
+
+    return Case(f, vector(), 2, then=[lambda: Args(vector(), 3)], observe=asked, forward_only=True)
+
+
+@program
 def of_arguments():
     def f(x, given):
         total = x
