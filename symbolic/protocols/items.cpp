@@ -36,16 +36,13 @@ bool MakesGenericAlias(BorrowedRef class_getitem) {
   return function.get() == reinterpret_cast<PyObject*>(&Py_GenericAliasType);
 }
 
-// The special forms and aliases of the module typing.
-bool IsOfTyping(PyTypeObject* type) {
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
-  PyObject* module = PyDict_GetItemString(frame_ops::TypeDict(type), "__module__");
-  return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
-}
-
-// What typing.Generic gives its classes.
+// What typing.Generic gives its classes: from 3.12 on it is a class of C code, which calls that of typing.
 bool IsGetItemOfGeneric(BorrowedRef class_getitem) {
-  if (!class_getitem || class_getitem.type() != &PyClassMethod_Type) return false;
+  if (!class_getitem) return false;
+  if (class_getitem.type() == &PyClassMethodDescr_Type) {
+    return IsGeneric(reinterpret_cast<PyDescrObject*>(class_getitem.get())->d_type);
+  }
+  if (class_getitem.type() != &PyClassMethod_Type) return false;
   const Ref function = Ref::Steal(PyObject_GetAttrString(class_getitem, "__func__"));
   return function && PyFunction_Check(function.get()) &&
          IsTypingCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
@@ -127,10 +124,6 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
   }
   static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
   const BorrowedRef maker = reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), name);
-  if (MakesGenericAlias(maker)) {
-    if (!arguments_.PrepareNative(key)) return Value();
-    return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
-  }
   if (IsGetItemOfGeneric(maker) && !writes_.has_class_writes() && IsFromOutside(cls.object) &&
       IsClassOrClasses(key.object)) {
     static PyObject* const parameters = PyUnicode_InternFromString("__parameters__");
@@ -140,6 +133,10 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
     const Ref alias = Ref::Steal(PyObject_GetItem(cls.object, key.object));
     if (!boundary_.Check() || !alias) return Value();
     return objects_.Adopt(alias, reads_.ConstantSource(alias));  // typing keeps it, and gives it again
+  }
+  if (MakesGenericAlias(maker)) {
+    if (!arguments_.PrepareNative(key)) return Value();
+    return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
   }
   if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
     const Value bound = boundary_.Catching([&] { return meaning_.LoadAttr(act, cls, name); });

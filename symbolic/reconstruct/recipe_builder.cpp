@@ -255,6 +255,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   }
   if (IsBuiltinIterator(type)) return OfIterator(object);
   if (PyContextToken_CheckExact(o)) return OfToken(object);
+  if (IsOfTyping(type)) return OfTyping(object);
   return OfInstance(object);
 }
 

@@ -49,6 +49,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfBuiltin(BorrowedRef object);
   absl::StatusOr<RecipeId> OfPartial(BorrowedRef object);
   absl::StatusOr<RecipeId> OfTemplate(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfTyping(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);

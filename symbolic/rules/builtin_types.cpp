@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "frame_eval/ref.h"
+#include "frame_eval/versions/frame_ops.h"
 #include "guards/immutable.h"
 
 namespace framefuse {
@@ -98,9 +99,19 @@ PyTypeObject* TorchFunctionsType() {
 bool IsPythonClass(PyTypeObject* type) {
   // Classes made by type() have CPython's own deallocator, which C modules cannot name.
   static const destructor class_deallocator = NamedType("collections.abc", "Sized")->tp_dealloc;
-  // A class statement in 3.11, the same class without state in C from 3.12 on.
+  return ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == class_deallocator) || IsGeneric(type);
+}
+
+// A class statement in 3.11, the same class without state in C from 3.12 on.
+bool IsGeneric(PyTypeObject* type) {
   static const PyTypeObject* const generic = NamedType("typing", "Generic");
-  return ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == class_deallocator) || type == generic;
+  return type == generic;
+}
+
+bool IsOfTyping(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  PyObject* module = PyDict_GetItemString(frame_ops::TypeDict(type), "__module__");
+  return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
 }
 
 PyTypeObject* NativeBase(PyTypeObject* type) {

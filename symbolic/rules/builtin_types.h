@@ -34,7 +34,9 @@ bool IsPythonClass(PyTypeObject* type);
 PyTypeObject* NativeBase(PyTypeObject* type);  // the nearest base, or the type itself, that is no Python class
 // Of an exact range, or a slice of immutable parts, its value is all there is but its identity.
 bool IsRangeOrSlice(BorrowedRef object);
-bool IsUnion(BorrowedRef object);  // int | None: it does not change
+bool IsGeneric(PyTypeObject* type);   // typing.Generic itself
+bool IsOfTyping(PyTypeObject* type);  // the class of a special form or an alias of the module typing
+bool IsUnion(BorrowedRef object);     // int | None: it does not change
 // Of template strings, from 3.14 on: the string, what is put into it, an iterator over both.
 bool IsTemplate(BorrowedRef object);
 bool IsInterpolation(BorrowedRef object);

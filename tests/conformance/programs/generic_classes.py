@@ -52,6 +52,30 @@ def two_parameters():
 
 
 @program
+def forms_that_typing_keeps():
+    def f(x):
+        kept = typing.Dict[str, typing.List[int]]
+        return x * 2, kept, typing.Optional[int], typing.Callable[[int], str], typing.Literal[1, "a"], [typing.Tuple[kept, int]]
+
+    def asked():
+        kept = typing.Dict[str, typing.List[int]]
+        return kept, typing.Optional[int], typing.Callable[[int], str], typing.Literal[1, "a"], typing.Tuple[kept, int]
+
+    return Case(f, vector(), then=[lambda: None], look=asked)
+
+
+@program(whole=False)
+def forms_that_live_across_a_break():
+    def f(x):
+        kept, of_variable, doubled = typing.Optional[int], typing.List[T], typing.Union[int, int, str]
+        print("break")
+        same = kept is typing.Optional[int], of_variable is typing.List[T], doubled is typing.Union[int, int, str]
+        return x * 2, same, typing.Dict[str, T][int] is typing.Dict[str, T][int], doubled
+
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program
 def parameters_changed_between_calls():
     class Own(typing.Generic[T]):
         n = 2
