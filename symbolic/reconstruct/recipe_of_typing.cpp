@@ -1,4 +1,5 @@
-// RecipeBuilder: aliases of the module typing. It keeps them and gives the same one again, so a rebuilt one is asked for.
+// RecipeBuilder: aliases of the module typing. It keeps them and gives the same one again, so a rebuilt one is asked
+// for.
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
 #include "frame_eval/hook.h"
@@ -33,11 +34,13 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfTyping(BorrowedRef object) {
   if (again.get() != object.get()) {
     return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));
   }
-  const RecipeId form = Constant(PyTuple_GET_ITEM(parts.get(), 0));
-  const BorrowedRef key(PyTuple_GET_ITEM(parts.get(), 1));
+  const BorrowedRef form(PyTuple_GET_ITEM(parts.get(), 0)), key(PyTuple_GET_ITEM(parts.get(), 1));
   keep_alive_.push_back(std::move(parts));
+  // A class may be one of this attempt; the other forms are typing's own.
+  FF_ASSIGN_OR_RETURN(const RecipeId of_form,
+                      PyType_Check(form.get()) ? Of(form) : absl::StatusOr<RecipeId>(Constant(form)));
   FF_ASSIGN_OR_RETURN(const RecipeId of_key, Of(key));
-  return Add(RecipeOp::kCall, {form, of_key}, get_item);
+  return Add(RecipeOp::kCall, {of_form, of_key}, get_item);
 }
 
 }  // namespace framefuse
