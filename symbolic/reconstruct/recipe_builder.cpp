@@ -239,6 +239,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     if (!ids.ok()) return ids.status();
     return Add(RecipeOp::kSlice, *std::move(ids));
   }
+  if (IsTemplate(object) || IsInterpolation(object)) return OfTemplate(object);
   if (PyCell_Check(o)) return OfCell(object);
   if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &PyProperty_Type) {
     return OfWrapper(object);

@@ -48,6 +48,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfDict(BorrowedRef object);
   absl::StatusOr<RecipeId> OfBuiltin(BorrowedRef object);
   absl::StatusOr<RecipeId> OfPartial(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfTemplate(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
