@@ -178,7 +178,7 @@ Value ObjectCalls::CallPartial(Activation& act, ValueView partial, absl::Span<co
     if (!parts[i]) return Value();
   }
   const Ref keywords = Ref::Steal(PyDict_New());
-  if (!meaning_.DictUpdate(act, keywords, parts[2])) return Value();
+  if (!meaning_.DictUpdate(act, keywords, parts[2], nullptr)) return Value();
   const std::size_t positional = PositionalCount(args, kwnames);
   for (std::size_t i = positional; i < args.size(); ++i) {
     reads_.Move(args[i]);

@@ -136,14 +136,18 @@ Value CaptureProtocols::BuildSet(Activation& act, absl::Span<const ValueView> it
 Value CaptureProtocols::BuildMap(Activation& act, absl::Span<const ValueView> keys_and_values) {
   return building_.BuildMap(act, keys_and_values);
 }
-Value CaptureProtocols::BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) {
-  return building_.BuildConstKeyMap(act, keys, values);
-}
 Value CaptureProtocols::BuildString(Activation& act, absl::Span<const ValueView> parts) {
   return building_.BuildString(act, parts);
 }
 Value CaptureProtocols::BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step_or_null) {
   return building_.BuildSlice(act, start, stop, step_or_null);
+}
+Value CaptureProtocols::BuildInterpolation(Activation& act, ValueView v, BorrowedRef text, int conversion,
+                                           ValueView format_or_null) {
+  return building_.BuildInterpolation(act, v, text, conversion, format_or_null);
+}
+Value CaptureProtocols::BuildTemplate(Activation& act, BorrowedRef strings, BorrowedRef interpolations) {
+  return building_.BuildTemplate(act, strings, interpolations);
 }
 bool CaptureProtocols::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
   return building_.ListAppend(act, list, item);
@@ -160,11 +164,8 @@ bool CaptureProtocols::ListExtend(Activation& act, BorrowedRef list, ValueView i
 bool CaptureProtocols::SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) {
   return building_.SetUpdate(act, set, iterable);
 }
-bool CaptureProtocols::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
-  return building_.DictUpdate(act, dict, mapping);
-}
-bool CaptureProtocols::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
-  return building_.DictMerge(act, dict, mapping, callable);
+bool CaptureProtocols::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable_or_null) {
+  return building_.DictUpdate(act, dict, mapping, callable_or_null);
 }
 Value CaptureProtocols::ListToTuple(Activation& act, ValueView list) { return building_.ListToTuple(act, list); }
 Value CaptureProtocols::ConvertValue(Activation& act, ValueView v, int conversion) {

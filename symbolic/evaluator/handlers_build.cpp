@@ -20,8 +20,13 @@ Step Build(Execution& e, const Instruction& in) {
 Step BuildConstKeyMap(Execution& e, const Instruction& in) {
   Value built;
   {
-    const Operands values(e, in.arg + 1, in.arg);
-    built = e.protocols.BuildConstKeyMap(e.act, e.Peek(1), values);
+    BorrowedRef keys = e.Peek(1);
+    absl::InlinedVector<ValueView, 16> keys_and_values;
+    for (int i = 0; i < in.arg; ++i) {
+      keys_and_values.emplace_back(PyTuple_GET_ITEM(keys.get(), i), kNoSource);
+      keys_and_values.push_back(e.View(in.arg + 1 - i));
+    }
+    built = e.protocols.BuildMap(e.act, keys_and_values);
   }
   return e.Replace(in.pops, std::move(built));
 }
@@ -48,12 +53,12 @@ Step SetUpdate(Execution& e, const Instruction& in) {
   return e.Done(e.protocols.SetUpdate(e.act, e.Peek(in.arg + 1), e.View(1)), 1);
 }
 Step DictUpdate(Execution& e, const Instruction& in) {
-  return e.Done(e.protocols.DictUpdate(e.act, e.Peek(in.arg + 1), e.View(1)), 1);
+  return e.Done(e.protocols.DictUpdate(e.act, e.Peek(in.arg + 1), e.View(1), nullptr), 1);
 }
 Step DictMerge(Execution& e, const Instruction& in) {
   // The callable, for messages, lies below the positional arguments, which lie below the dict.
   const int callable = in.arg + (kNullOverCallable ? 4 : 3);
-  return e.Done(e.protocols.DictMerge(e.act, e.Peek(in.arg + 1), e.View(1), e.Peek(callable)), 1);
+  return e.Done(e.protocols.DictUpdate(e.act, e.Peek(in.arg + 1), e.View(1), e.Peek(callable)), 1);
 }
 Step ListToTuple(Execution& e, const Instruction&) { return e.Replace(1, e.protocols.ListToTuple(e.act, e.View(1))); }
 
@@ -75,15 +80,13 @@ Step FormatWithSpec(Execution& e, const Instruction&) {
 
 // [value, text] and, with the lowest bit, the format
 Step BuildInterpolation(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
-  const int format = in.arg & 1;
-  return e.Replace(in.pops, {frame_ops::MakeInterpolation(e.Peek(2 + format), e.Peek(1 + format), in.arg >> 2,
-                                                          format != 0 ? e.Peek(1) : nullptr),
-                             kNoSource});
+  const int with_format = in.arg & 1;
+  const ValueView format = with_format != 0 ? e.View(1) : ValueView();
+  return e.Replace(in.pops, e.protocols.BuildInterpolation(e.act, e.View(2 + with_format), e.Peek(1 + with_format),
+                                                           in.arg >> 2, format));
 }
-Step BuildTemplate(Execution& e, const Instruction& in) {
-  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return Step::kError;
-  return e.Replace(2, {frame_ops::MakeTemplate(e.Peek(2), e.Peek(1)), kNoSource});
+Step BuildTemplate(Execution& e, const Instruction&) {
+  return e.Replace(2, e.protocols.BuildTemplate(e.act, e.Peek(2), e.Peek(1)));
 }
 
 // Pushes so that the first element comes to the top.

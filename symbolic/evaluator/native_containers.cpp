@@ -124,20 +124,6 @@ Value NativeProtocols::BuildMap(Activation&, absl::Span<const ValueView> keys_an
   return {std::move(dict), kNoSource};
 }
 
-Value NativeProtocols::BuildConstKeyMap(Activation&, BorrowedRef keys, absl::Span<const ValueView> values) {
-  if (!PyTuple_CheckExact(keys.get()) || PyTuple_GET_SIZE(keys.get()) != static_cast<Py_ssize_t>(values.size())) {
-    PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
-    return {};
-  }
-  Ref dict = private_api::NewDict(values.size());
-  if (!dict) return {};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    PyObject* key = PyTuple_GET_ITEM(keys.get(), static_cast<Py_ssize_t>(i));
-    if (PyDict_SetItem(dict, key, values[i].object) != 0) return {};
-  }
-  return {std::move(dict), kNoSource};
-}
-
 Value NativeProtocols::BuildString(Activation&, absl::Span<const ValueView> parts) {
   static PyObject* const empty = PyUnicode_InternFromString("");
   absl::InlinedVector<PyObject*, 8> objects;
@@ -147,6 +133,15 @@ Value NativeProtocols::BuildString(Activation&, absl::Span<const ValueView> part
 
 Value NativeProtocols::BuildSlice(Activation&, ValueView start, ValueView stop, ValueView step) {
   return Fresh(PySlice_New(start.object, stop.object, step.object));
+}
+
+Value NativeProtocols::BuildInterpolation(Activation&, ValueView v, BorrowedRef text, int conversion,
+                                          ValueView format) {
+  return {frame_ops::MakeInterpolation(v.object, text, conversion, format.object), kNoSource};
+}
+
+Value NativeProtocols::BuildTemplate(Activation&, BorrowedRef strings, BorrowedRef interpolations) {
+  return {frame_ops::MakeTemplate(strings, interpolations), kNoSource};
 }
 
 bool NativeProtocols::ListAppend(Activation&, BorrowedRef list, ValueView item) {
@@ -177,17 +172,16 @@ bool NativeProtocols::SetUpdate(Activation&, BorrowedRef set, ValueView iterable
   return private_api::SetUpdate(set, iterable.object);
 }
 
-bool NativeProtocols::DictUpdate(Activation&, BorrowedRef dict, ValueView mapping) {
+bool NativeProtocols::DictUpdate(Activation&, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
+  if (callable) {
+    if (private_api::DictMergeNew(dict, mapping.object)) return true;
+    ImproveKwargsError(callable, mapping.object);
+    return false;
+  }
   if (PyDict_Update(dict, mapping.object) == 0) return true;
   if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Format(PyExc_TypeError, "'%.200s' object is not a mapping", mapping.object.type()->tp_name);
   }
-  return false;
-}
-
-bool NativeProtocols::DictMerge(Activation&, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
-  if (private_api::DictMergeNew(dict, mapping.object)) return true;
-  ImproveKwargsError(callable, mapping.object);
   return false;
 }
 

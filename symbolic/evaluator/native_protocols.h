@@ -57,16 +57,17 @@ class NativeProtocols : public Protocols {
   Value BuildList(Activation& act, absl::Span<const ValueView> items) override;
   Value BuildSet(Activation& act, absl::Span<const ValueView> items) override;
   Value BuildMap(Activation& act, absl::Span<const ValueView> keys_and_values) override;
-  Value BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) override;
   Value BuildString(Activation& act, absl::Span<const ValueView> parts) override;
   Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step_or_null) override;
+  Value BuildInterpolation(Activation& act, ValueView v, BorrowedRef text, int conversion,
+                           ValueView format_or_null) override;
+  Value BuildTemplate(Activation& act, BorrowedRef strings, BorrowedRef interpolations) override;
   bool ListAppend(Activation& act, BorrowedRef list, ValueView item) override;
   bool SetAdd(Activation& act, BorrowedRef set, ValueView item) override;
   bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) override;
   bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable) override;
   bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) override;
-  bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) override;
-  bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) override;
+  bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable_or_null) override;
   Value ListToTuple(Activation& act, ValueView list) override;
   Value ConvertValue(Activation& act, ValueView v, int conversion) override;
   Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) override;

@@ -105,16 +105,20 @@ class Protocols {
   virtual Value BuildList(Activation& act, absl::Span<const ValueView> items) = 0;
   virtual Value BuildSet(Activation& act, absl::Span<const ValueView> items) = 0;
   virtual Value BuildMap(Activation& act, absl::Span<const ValueView> keys_and_values) = 0;
-  virtual Value BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) = 0;
   virtual Value BuildString(Activation& act, absl::Span<const ValueView> parts) = 0;
   virtual Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step_or_null) = 0;
+  // A template string's: `conversion` is FVC_STR or its like.
+  virtual Value BuildInterpolation(Activation& act, ValueView v, BorrowedRef text, int conversion,
+                                   ValueView format_or_null) = 0;
+  virtual Value BuildTemplate(Activation& act, BorrowedRef strings, BorrowedRef interpolations) = 0;
   [[nodiscard]] virtual bool ListAppend(Activation& act, BorrowedRef list, ValueView item) = 0;
   [[nodiscard]] virtual bool SetAdd(Activation& act, BorrowedRef set, ValueView item) = 0;
   [[nodiscard]] virtual bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) = 0;
   [[nodiscard]] virtual bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable) = 0;
   [[nodiscard]] virtual bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) = 0;
-  [[nodiscard]] virtual bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) = 0;
-  [[nodiscard]] virtual bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) = 0;
+  // With a callable, which messages name: of its keyword arguments, where no name may be there twice.
+  [[nodiscard]] virtual bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping,
+                                        BorrowedRef callable_or_null) = 0;
   virtual Value ListToTuple(Activation& act, ValueView list) = 0;
   // str(), repr() or ascii() of it: FVC_STR and its like.
   virtual Value ConvertValue(Activation& act, ValueView v, int conversion) = 0;

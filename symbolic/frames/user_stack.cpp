@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/outer_frames.h"
 #include "symbolic/frames/installed_code.h"
 #include "symbolic/messages/code_text.h"
 #include "symbolic/rules/call_rules.h"
@@ -99,16 +100,15 @@ bool PathTo(PyObject* from, PyObject* wanted, std::string* path) {
   return from != nullptr && FindModule(from, wanted, &seen, path);
 }
 
-// The nn.Module whose method runs; null: none. Borrowed.
-PyObject* ModuleOf(PyCodeObject* code, PyObject* const* slots) {
-  if (code->co_argcount == 0) return nullptr;
-  PyObject* first = frame_ops::Untagged(slots[0]);
+// The nn.Module whose method runs, of its first argument; null: none. Borrowed.
+PyObject* ModuleOf(PyCodeObject* code, PyObject* first) {
   if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
   return IsModule(first) && IsMethodOf(code, first) ? first : nullptr;
 }
 
 PyObject* ModuleOf(const frame_ops::Frame* frame) {
-  return ModuleOf(frame_ops::Code(frame), frame_ops::Slots(const_cast<frame_ops::Frame*>(frame)));
+  PyCodeObject* const code = frame_ops::Code(frame);
+  return code->co_argcount == 0 ? nullptr : ModuleOf(code, frame_ops::LocalOf(frame, 0));
 }
 
 // The code of its class's forward(); null: it is none in Python.
@@ -149,7 +149,8 @@ CodePlace PlaceOf(const frame_ops::Frame* frame, int instruction) {
 
 PyCodeObject* ShownCode(const FrameView& frame) {
   if (!IsTorchCode(frame.code)) return frame.code;
-  PyCodeObject* const forward = ForwardOf(ModuleOf(frame.code, frame.slots));
+  PyObject* const self = frame.code->co_argcount == 0 ? nullptr : frame_ops::Untagged(frame.slots[0]);
+  PyCodeObject* const forward = ForwardOf(ModuleOf(frame.code, self));
   return forward != nullptr ? forward : frame.code;
 }
 

@@ -106,6 +106,7 @@ bool NativeArguments::PrepareOuter(ValueView v) {
   if (is_view || (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o)))) {
     return PrepareOuter(ValueView(private_api::ViewedBy(o), kNoSource));
   }
+  if (t == nullptr && (IsTemplate(v.object) || IsTemplateIterator(v.object))) return true;
   if (t == nullptr && IsNativeIterator(v.object)) return MovesItems(v.object) || PrepareNative(v);
   if (PyTuple_Check(o) && IsLeaf(v.object)) {  // a torch.Size
     reads_.Move(v);
@@ -351,6 +352,8 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
     }
   } else if (!tracked && (Py_TYPE(o) == AttrGetterType() || Py_TYPE(o) == MethodCallerType())) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
+  } else if (!tracked && (IsTemplate(object) || IsInterpolation(object) || IsTemplateIterator(object))) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a template string");
   } else if (!tracked && PyWeakref_Check(o)) {
     // Its hash and what it is equal to are the object's.
     const Tracked* target = objects_.Find(private_api::Referent(o));

@@ -54,11 +54,6 @@ Value Building::BuildMap(Activation& act, absl::Span<const ValueView> items) {
   return boundary_.Check() ? std::move(v) : Value();
 }
 
-Value Building::BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) {
-  for (const ValueView& v : values) reads_.Move(v);
-  return native_.BuildConstKeyMap(act, keys, values);
-}
-
 Value Building::BuildString(Activation& act, absl::Span<const ValueView> parts) {
   for (const ValueView& v : parts) reads_.Move(v);
   return native_.BuildString(act, parts);
@@ -69,6 +64,23 @@ Value Building::BuildSlice(Activation& act, ValueView start, ValueView stop, Val
   reads_.Move(stop);
   if (step.object) reads_.Move(step);
   return native_.BuildSlice(act, start, stop, step);
+}
+
+Value Building::BuildInterpolation(Activation& act, ValueView v, BorrowedRef text, int conversion, ValueView format) {
+  reads_.Move(v);
+  if (format.object) reads_.Consume(format);
+  return native_.BuildInterpolation(act, v, text, conversion, format);
+}
+
+// C code reads the values through the template: one of before a break would show them as they are outside.
+Value Building::BuildTemplate(Activation& act, BorrowedRef strings, BorrowedRef interpolations) {
+  bool from_outside = objects_.Find(interpolations) != nullptr;
+  for (Py_ssize_t i = 0; !from_outside && i < PyTuple_GET_SIZE(interpolations.get()); ++i) {
+    from_outside = objects_.Find(PyTuple_GET_ITEM(interpolations.get(), i)) != nullptr;
+  }
+  if (from_outside)
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "a part of a template string from before a break");
+  return native_.BuildTemplate(act, strings, interpolations);
 }
 
 bool Building::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
@@ -119,17 +131,10 @@ bool Building::PrepareMerged(ValueView mapping) {
   return arguments_.PrepareOuter(mapping);
 }
 
-bool Building::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
+bool Building::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
   if (!contents_.PrepareTarget(dict)) return false;
   if (!iteration_.GuardIterable(act, mapping, "unpacking") || !PrepareMerged(mapping)) return false;
-  const bool done = boundary_.Run([&] { return native_.DictUpdate(act, dict, mapping); });
-  return boundary_.Check() && done;
-}
-
-bool Building::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
-  if (!contents_.PrepareTarget(dict)) return false;
-  if (!iteration_.GuardIterable(act, mapping, "unpacking") || !PrepareMerged(mapping)) return false;
-  const bool done = boundary_.Run([&] { return native_.DictMerge(act, dict, mapping, callable); });
+  const bool done = boundary_.Run([&] { return native_.DictUpdate(act, dict, mapping, callable); });
   return boundary_.Check() && done;
 }
 

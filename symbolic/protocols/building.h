@@ -27,16 +27,16 @@ class Building {
   Value BuildList(Activation& act, absl::Span<const ValueView> items);
   Value BuildSet(Activation& act, absl::Span<const ValueView> items);
   Value BuildMap(Activation& act, absl::Span<const ValueView> items);
-  Value BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values);
   Value BuildString(Activation& act, absl::Span<const ValueView> parts);
   Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step);
+  Value BuildInterpolation(Activation& act, ValueView v, BorrowedRef text, int conversion, ValueView format);
+  Value BuildTemplate(Activation& act, BorrowedRef strings, BorrowedRef interpolations);
   [[nodiscard]] bool ListAppend(Activation& act, BorrowedRef list, ValueView item);
   [[nodiscard]] bool SetAdd(Activation& act, BorrowedRef set, ValueView item);
   [[nodiscard]] bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value);
   [[nodiscard]] bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable);
   [[nodiscard]] bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable);
-  [[nodiscard]] bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping);
-  [[nodiscard]] bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable);
+  [[nodiscard]] bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable_or_null);
   Value ListToTuple(Activation& act, ValueView list);
   Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults, ValueView annotations,
                      ValueView closure);

@@ -47,7 +47,7 @@ bool Iteration::GuardIterable(Activation& act, ValueView v, const char* what) {
   }
   if (t == nullptr && v.object.type()->tp_iternext != nullptr && !IsPythonClass(v.object.type())) {
     // A fresh iterator: each item that it gives is looked at for itself.
-    return MovesItems(v.object) || arguments_.PrepareNative(v);
+    return MovesItems(v.object) || IsTemplateIterator(v.object) || arguments_.PrepareNative(v);
   }
   return arguments_.PrepareOuter(v);
 }

@@ -17,6 +17,7 @@
 #include "symbolic/journals/text_facts.h"
 #include "symbolic/journals/tracked.h"
 #include "symbolic/journals/write_journal.h"
+#include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/rules/numpy_scalars.h"
 #include "symbolic/rules/operator_functions.h"
@@ -99,8 +100,10 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   Tracked* t = objects_.Find(left.object);
   const bool untracked = t == nullptr && objects_.Find(right.object) == nullptr;
   const bool joins = untracked && sizes_.Joins(nb_op, left.object, right.object);
-  for (const ValueView& v : {left, right}) {  // joined symbolic sizes are moved, and not looked at
-    const bool moved = joins && (sizes_.Holds(v.object) || PyList_CheckExact(v.object.get()));
+  const bool templates = untracked && nb_op % kFirstInplace == NB_ADD && IsTemplate(left.object);
+  for (const ValueView& v : {left, right}) {  // joined symbolic sizes and templates' parts are moved, and not looked at
+    const bool moved =
+        (joins && (sizes_.Holds(v.object) || PyList_CheckExact(v.object.get()))) || (templates && IsTemplate(v.object));
     if (!moved && !arguments_.PrepareNative(v)) return Value();
   }
   const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());

@@ -115,7 +115,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   if (Tracked* t = capture_.objects().Find(object)) {
     SourceId from = t->source;
     if (t->kind == TrackedKind::kInstanceDict) {
-      if (!t->original) return NoRecipe(object);
+      if (!t->original) return OfDictToCome(*t);
       from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
     if (t->memory_of) return OfArray(*t);
@@ -137,6 +137,13 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   // A tuple inside of what it holds was made there.
   if (id.ok()) return known_.try_emplace(object.get(), *id).first->second;
   return id;
+}
+
+// The __dict__ of an object from outside that keeps its values without one: asking for it makes it.
+absl::StatusOr<RecipeId> RecipeBuilder::OfDictToCome(const Tracked& dict) {
+  if (dict.owner->source == kNoSource) return NoRecipe(dict.representative);
+  const RecipeId owner = FromSource(dict.owner->source);
+  return known_[dict.representative.get()] = Add(RecipeOp::kInstanceDict, {owner});
 }
 
 // A DTensor that was made here.
@@ -239,6 +246,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     if (!ids.ok()) return ids.status();
     return Add(RecipeOp::kSlice, *std::move(ids));
   }
+  if (IsTemplate(object) || IsInterpolation(object)) return OfTemplate(object);
   if (PyCell_Check(o)) return OfCell(object);
   if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &PyProperty_Type) {
     return OfWrapper(object);

@@ -46,8 +46,10 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfTuple(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSequence(BorrowedRef object, RecipeOp op);
   absl::StatusOr<RecipeId> OfDict(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfDictToCome(const Tracked& dict);
   absl::StatusOr<RecipeId> OfBuiltin(BorrowedRef object);
   absl::StatusOr<RecipeId> OfPartial(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfTemplate(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);

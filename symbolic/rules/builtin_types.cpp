@@ -121,6 +121,36 @@ bool IsRangeOrSlice(BorrowedRef object) {
   return PyRange_Check(object.get()) || (PySlice_Check(object.get()) && IsImmutable(object));
 }
 
+namespace {
+struct TemplateTypes {
+  PyTypeObject* whole = nullptr;
+  PyTypeObject* part = nullptr;
+  PyTypeObject* iterator = nullptr;
+};
+
+// No object has the type null of a Python without template strings.
+const TemplateTypes& OfTemplates() {
+  static const TemplateTypes types = [] {
+    TemplateTypes t;
+    const Ref module = Ref::Steal(PyImport_ImportModule("string.templatelib"));
+    if (module) {
+      t.whole = NamedType("string.templatelib", "Template");
+      t.part = NamedType("string.templatelib", "Interpolation");
+      const Ref empty = Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(t.whole)));
+      const Ref iterator = empty ? Ref::Steal(PyObject_GetIter(empty)) : Ref();
+      t.iterator = iterator ? Py_TYPE(iterator.get()) : nullptr;
+    }
+    PyErr_Clear();
+    return t;
+  }();
+  return types;
+}
+}  // namespace
+
+bool IsTemplate(BorrowedRef object) { return object.type() == OfTemplates().whole; }
+bool IsInterpolation(BorrowedRef object) { return object.type() == OfTemplates().part; }
+bool IsTemplateIterator(BorrowedRef object) { return object.type() == OfTemplates().iterator; }
+
 bool IsStructSequenceType(PyTypeObject* type) {
   return PyType_IsSubtype(type, &PyTuple_Type) && type != &PyTuple_Type &&
          PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "n_sequence_fields") != 0;
@@ -145,6 +175,7 @@ void LoadBuiltinTypes() {
   AutogradEngineType();
   MethodCallerType();
   IsUnion(Py_None);
+  IsTemplate(Py_None);
   FunctionOf(StandIn::kMethod);
   EnumType();
   IsPythonClass(&PyList_Type);

@@ -34,8 +34,12 @@ bool IsPythonClass(PyTypeObject* type);
 PyTypeObject* NativeBase(PyTypeObject* type);  // the nearest base, or the type itself, that is no Python class
 // Of an exact range, or a slice of immutable parts, its value is all there is but its identity.
 bool IsRangeOrSlice(BorrowedRef object);
-bool IsGeneric(PyTypeObject* type);             // typing.Generic itself
-bool IsUnion(BorrowedRef object);               // int | None: it does not change
+bool IsGeneric(PyTypeObject* type);  // typing.Generic itself
+bool IsUnion(BorrowedRef object);    // int | None: it does not change
+// Of template strings, from 3.14 on: the string, what is put into it, an iterator over both.
+bool IsTemplate(BorrowedRef object);
+bool IsInterpolation(BorrowedRef object);
+bool IsTemplateIterator(BorrowedRef object);
 bool IsStructSequenceType(PyTypeObject* type);  // a C named tuple: hidden fields lie behind the visible ones
 // object.name(argument). PyObject_CallMethod with "O" would spread a tuple over several arguments.
 Ref CallMethodWith(BorrowedRef object, const char* name, BorrowedRef argument);

@@ -35,6 +35,62 @@ def test_template_strings():
     check(names["f"], torch.ones(3))
 
 
+def test_template_strings_are_in_the_graph():
+    names = defined(
+        """
+        from string.templatelib import Interpolation, Template
+
+        def render(template):
+            texts, total = [], 0
+            for part in template:
+                match part:
+                    case str():
+                        texts.append(part)
+                    case Interpolation(value, text, conversion, spec):
+                        texts.append(f"{text}/{conversion}/{spec}")
+                        total = total + value
+            return texts, total
+
+        def f(x, n, width):
+            y = x + 1
+            t = t"a{y!r:>{width}}{n}b"
+            texts, total = render(t)
+            return y * 2, t, total, texts, t.strings, t.values[0] is y, t.interpolations[1].value + n, t"", render(t"{n}" + t"c{y}")
+
+        def parts(result):
+            template, empty = result[1], result[7]
+            assert type(template) is Template and type(empty) is Template and list(empty) == []
+            one, two = template.interpolations
+            assert isinstance(one, Interpolation)
+            said = [(i.expression, i.conversion, i.format_spec) for i in (one, two)]
+            return repr((result[0], template.strings, one.value, two.value, said) + result[2:7] + result[8:])
+        """
+    )
+    f, parts = names["f"], names["parts"]
+    compiled = framefuse.compile(f, fullgraph=True)
+    for n, width in [(1, 2), (5, 2), (5, 3), (2.5, "x"), (7, 2)]:
+        assert parts(compiled(torch.ones(3), n, width)) == parts(f(torch.ones(3), n, width))
+
+
+def test_template_strings_with_a_break_among_their_parts():
+    names = defined(
+        """
+        def f(x, items):
+            y = x + 1
+            t = t"{y}{y.sum().tolist()}{items}{print('part')}"
+            print(t.strings)
+            u = t"{t}{items}"
+            items.append(4)
+            return t.values, str(u), t.interpolations[2].value is items, u.values[1] is items, u.values[0] is t
+        """
+    )
+    f = names["f"]
+    compiled = framefuse.compile(f)
+    for _ in range(3):
+        mine, eager = [1], [1]
+        assert repr(compiled(torch.ones(3), mine)) == repr(f(torch.ones(3), eager)) and mine == eager
+
+
 def test_annotations_with_an_effect_are_computed_once_and_in_order():
     names = defined(
         """

@@ -398,3 +398,44 @@ def test_hooks_put_on_a_leafs_node_after_the_forward_run_only_where_the_leaf_is_
 
     expected = hooks_on_a_leafs_node(f)
     assert hooks_on_a_leafs_node(framefuse.compile(f, backend="aten", fullgraph=True)) == expected
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_the_dict_of_an_object_that_keeps_its_values_without_one(backend):
+    class Plain:
+        pass
+
+    def f(o, x):
+        o.b = x + 1
+        own = vars(o)
+        own["c"] = 4
+        return x * 2, own, o.c
+
+    compiled = framefuse.compile(f, fullgraph=True, backend=backend)
+    for _ in range(3):
+        o = Plain()
+        o.a = 1
+        doubled, own, four = compiled(o, torch.ones(2))
+        assert own is o.__dict__ and list(own) == ["a", "b", "c"] and four == own["c"] == 4
+        assert doubled.tolist() == own["b"].tolist() == [2.0, 2.0]
+        own["a"] = 7
+        assert o.a == 7
+
+
+def test_such_a_dict_lives_across_a_break():
+    class Plain:
+        pass
+
+    def f(o, x):
+        own = vars(o)
+        y = x + o.a
+        torch._dynamo.graph_break()
+        own["b"] = y
+        return o.b, own
+
+    compiled = framefuse.compile(f)
+    for _ in range(3):
+        o = Plain()
+        o.a = 1
+        b, own = compiled(o, torch.ones(2))
+        assert own is o.__dict__ and b is own["b"] and b.tolist() == [2.0, 2.0] and list(own) == ["a", "b"]
