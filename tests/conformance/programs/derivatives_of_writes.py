@@ -68,7 +68,7 @@ def both_arguments_written():
     def f(x, w):
         w.add_(x)
         x.mul_(w)
-        return w.exp() * x
+        return w.tanh() * x
 
     return _writes(f)
 
