@@ -1,12 +1,11 @@
 // Whether the filters of warnings may be a context's own: the list in the module `warnings` does not tell all then.
+// Python 3.14 decides it when the process starts (-X context_aware_warnings); it does not without being asked.
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_WARNING_FILTERS_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_WARNING_FILTERS_H_
 
-#include <Python.h>
-
 namespace framefuse {
 
-inline constexpr bool kFiltersMayBeOfAContext = PY_VERSION_HEX >= 0x030E0000;
+bool FiltersMayBeOfAContext();
 
 }  // namespace framefuse
 

@@ -75,7 +75,7 @@ bool IsSaidAlike(PyObject* text, ReadJournal& reads) {
 std::optional<DeferredWarning> TakeWarning(PyThreadState* thread, frame_ops::Frame* show, const FrameStack& frames,
                                            ReadJournal& reads) {
   PyObject* shown = frame_ops::Slots(show)[0];
-  if (kFiltersMayBeOfAContext || shown == nullptr || !WarningFunction() || frames.all().empty()) return std::nullopt;
+  if (FiltersMayBeOfAContext() || shown == nullptr || !WarningFunction() || frames.all().empty()) return std::nullopt;
   DeferredWarning w;
   w.category = Ref::Steal(PyObject_GetAttrString(shown, "category"));
   w.path = Ref::Steal(PyObject_GetAttrString(shown, "filename"));
