@@ -141,8 +141,6 @@ def child(arguments):
     device_models.passes(model, model, inputs, True)
     import framefuse
 
-    if arguments.child == "one file":
-        framefuse.config.cache = False
     print("ready", flush=True)
     sys.stdin.readline()
     start = time.perf_counter()
@@ -205,6 +203,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--ranks", type=int, nargs="+", default=[8, 64, 256, 1024])
     parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="at once; the first number is 1")
     parser.add_argument("--check", action="store_true", help="few ranks")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--small", action="store_true")
@@ -216,7 +215,7 @@ def main():
         return child(arguments)
     result = {"title": "The start of a job"}
     if arguments.measure:
-        costs, result["measured"] = measured(arguments.device, arguments.small, [1, 2, 4])
+        costs, result["measured"] = measured(arguments.device, arguments.small, arguments.processes)
     elif arguments.costs:
         costs = Costs(**json.loads(arguments.costs.read_text())["costs"])
     else:
