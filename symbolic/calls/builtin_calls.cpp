@@ -399,8 +399,6 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
         return refuse();
       }
       return CallOfLibrary(which, callable, args, kwnames);
-    case SpecialCall::kIdentityCall:
-      return FirstOf(args);
     case SpecialCall::kNoneCall:
       return None();
 #define FF_FAMILY kOther

@@ -74,8 +74,6 @@ Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable
       return breaks_.Break(GraphBreakKind::kExplicit, "");
     case SpecialCall::kIsCompiling:
       return Constant(options_.tell_libraries || IsTold(frame_ops::Code(act.frame)) ? Py_True : Py_False);
-    case SpecialCall::kDisabled:
-      return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
     case SpecialCall::kOfOwnTensors:
       return CallOfOwnTensor(act, callable, args, kwnames);
     case SpecialCall::kInferenceMode:

@@ -83,6 +83,10 @@ class System(abc.ABC):
     def forces_breaks(self) -> bool:
         return False
 
+    def rewriting_for_devices(self) -> contextlib.AbstractContextManager:
+        """Rewrites graphs as for a GPU, where it is a matter of the system's own."""
+        return contextlib.nullcontext()
+
     @contextlib.contextmanager
     def break_before(self, instruction: int) -> Iterator[BreakProbe]:
         """Forces a graph break before the n-th instruction that capture evaluates."""
@@ -246,6 +250,9 @@ class Framefuse(System):
         other = copy.copy(self)
         other._backend, other.tolerance = run_sized_fx_graph if sizes else run_fx_graph, 0.0
         return other
+
+    def rewriting_for_devices(self) -> contextlib.AbstractContextManager:
+        return self._framefuse.config.patch(rewrite_always=True)
 
     def forces_breaks(self) -> bool:
         return hasattr(self._framefuse.config, "break_at")

@@ -26,6 +26,7 @@ ONE_OUTCOME = {
     ("call rule", "breaks"): (False, _REFUSED),
     ("call rule", "special: Globals"): (False, _REFUSED),
     ("call rule", "special: Locals"): (False, _REFUSED),
+    ("call rule", "deferred"): (True, _TAKEN),
     ("call rule", "special: Callable"): (True, _TAKEN),
     ("call rule", "special: IsCompiling"): (True, _TAKEN),
     ("call rule", "special: NoneCall"): (True, _TAKEN),
@@ -34,6 +35,8 @@ ONE_OUTCOME = {
         False,
         "nothing is captured while such a mode is active, so the number of modes differs first",
     ),
+    ("break", "Suspends"): (False, "no program of the fuzzer is a generator function; tests/python/test_suspended_functions.py meets it"),
+    ("decomposition", "aten.cudnn_batch_norm"): (False, "it is of a GPU"),
     ("pass", "functionalize"): (True, "each graph is recorded, none functional before it"),
 }
 

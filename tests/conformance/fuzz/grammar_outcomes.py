@@ -10,6 +10,18 @@ SUPPORT = {
     "PLACE": "\nPLACE = torch.tensor([0, 1])\n",
     "WEIGHT": "\nWEIGHT = leaf(4)\n",
     "KEPT": "\nKEPT = types.SimpleNamespace(n=1, row=[1], names={'a': 1}, left={1, 2}, queue=collections.deque([1]))\n",
+    "CONTEXT": "\nCONTEXT = contextvars.ContextVar('fuzzed', default=1)\n",
+    "LOGGER": '''
+class Silent(logging.Handler):
+    """A handler that capture does not know."""
+
+    def emit(self, record):
+        pass
+
+
+LOGGER = logging.Logger("fuzzed")
+LOGGER.addHandler(logging.NullHandler())
+''',
     "OVER": '''
 class Over:
     """Two tensors that are parts of one, or not."""
@@ -92,6 +104,8 @@ _BEFORE_THE_FAILURE = (
     ["WEIGHT.grad = None", "(WEIGHT * {k}).sum().backward()"],
     ["FILL({k})"],
     ["with torch.no_grad():", "    WEIGHT.mul_(2)"],
+    ["CONTEXT.set({k})"],
+    ["globals()['FUZZED'] = 1", "del globals()['FUZZED']"],
 )
 _FAILURES = (
     ["r = r + vector(4)[PLACE].sum()", "PLACE.add_(2)"],
@@ -149,6 +163,14 @@ TOPICS = {
         [
             ["r = r + (torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None)"],
             ["r = r + (torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is None)"],
+            ["token = CONTEXT.set({k})", "r = r + CONTEXT.get()", "CONTEXT.reset(token)"],
+            ["token = CONTEXT.set({k})", "print(CONTEXT.get())", "CONTEXT.reset(token)", "r = r + CONTEXT.get()"],
+            ["LOGGER.warning('said %d', {k})", "r = r + 1"],
+            ["LOGGER.debug('said')", "LOGGER.info('%s', {k})", "r = r + 1"],
+            ["q = torch.ones(2)", "q.note = {k}", "r = r + copy.deepcopy(q).sum()"],
+            ["r = r + torch.as_tensor(memoryview(bytes([{k}, 1])), dtype=torch.uint8).sum()"],
+            ["torch._dynamo.mutation_guard.GenerationTracker.tag(nn.Identity())", "r = r + 1"],
+            ["try:", "    torch.autograd.forward_ad.exit_dual_level()", "except RuntimeError:", "    r = r + {k}"],
             ["r = Scaled.apply(r, {k})"],
             ["r = Scaled.apply(r)"],
             ["r = r + len(inspect.unwrap(len).__name__)"],

@@ -53,6 +53,9 @@ _NORMS = (
     "batch_norm(TRAINED.m, None, None, TRAINED.w, training=True) * TRAINED.m",
     "normalize(TRAINED.m, dim=-1)",
     "rms_norm(TRAINED.m, (4,), TRAINED.w)",
+    "conv2d(TRAINED.m.reshape(1, 2, 2, 2), torch.ones(4, 2, 2, 2), TRAINED.w, padding=1)",
+    "linear(TRAINED.m, torch.ones(3, 4), TRAINED.w[:3]).relu()",
+    "max_pool2d(TRAINED.w.detach().repeat(1, 2, 2, 16).permute(0, 3, 1, 2), 2) * {k}",
 )
 _LOSSES = (
     "mse_loss(TRAINED.w, vector(4))",
@@ -82,6 +85,9 @@ _OTHERS = (
     "TRAINED.w.max() * 2",
     "TRAINED.w.min() * 2",
     "TRAINED.m.amax(-1)",
+    "TRAINED.m.max(-1).values * {k}",
+    "TRAINED.m.min(0)[0] * TRAINED.w",
+    "torch.ops.aten._batch_norm_with_update_functional(TRAINED.m, TRAINED.w, TRAINED.w, TRAINED.mean, TRAINED.variance, 0.1, 1e-5)[0]",
     "torch.linalg.vector_norm(TRAINED.m, dim=-1)",
     "(TRAINED.w > {k}).any() + TRAINED.w",
     "(TRAINED.m > {k}).all(0) * TRAINED.w",

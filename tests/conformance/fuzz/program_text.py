@@ -42,7 +42,7 @@ _IMPORTS = {
     name: f"import {name}"
     for name in (
         "abc bisect collections contextlib contextvars copy dataclasses datetime decimal enum fractions functools heapq inspect io "
-        "itertools json math operator os random re signal statistics string sys textwrap threading time types typing warnings "
+        "itertools json logging math operator os random re signal statistics string sys textwrap threading time types typing warnings "
         "weakref torch framefuse"
     ).split()
 } | {"np": "import numpy as np", "nn": "from torch import nn"}

@@ -36,6 +36,7 @@ class Manner:
 
     way: str = "twice"
     break_at: int | None = None
+    for_devices: bool = False  # graphs are rewritten as for a GPU
 
 
 def manner_of(seed: int) -> Manner:
@@ -45,7 +46,7 @@ def manner_of(seed: int) -> Manner:
         return Manner("thread")
     if roll < 0.14:
         return Manner(break_at=source.randrange(_FORCED_UP_TO))
-    return Manner()
+    return Manner(for_devices=roll < 0.3)
 
 
 @dataclasses.dataclass
@@ -90,7 +91,7 @@ def verdict_of(draft: Draft, system: System) -> Verdict:
     # A piece of a long loop for each turn of it would take minutes.
     if manner.break_at is not None and system.forces_breaks() and not draft.has_long_loop():
         forced = system.break_before(manner.break_at)
-    with forced:
+    with forced, system.rewriting_for_devices() if manner.for_devices else contextlib.nullcontext():
         return judge(build_program(draft), manner.way, system)
 
 
