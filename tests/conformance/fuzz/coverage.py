@@ -29,6 +29,7 @@ ONE_OUTCOME = {
     ("call rule", "deferred"): (True, _TAKEN),
     ("call rule", "special: Callable"): (True, _TAKEN),
     ("call rule", "special: IsCompiling"): (True, _TAKEN),
+    ("call rule", "special: Log"): (True, _TAKEN),
     ("call rule", "special: NoneCall"): (True, _TAKEN),
     ("call rule", "special: RangeEnter"): (True, _TAKEN),
     ("part of a guard", "state: another torch dispatch mode is active"): (

@@ -11,17 +11,7 @@ SUPPORT = {
     "WEIGHT": "\nWEIGHT = leaf(4)\n",
     "KEPT": "\nKEPT = types.SimpleNamespace(n=1, row=[1], names={'a': 1}, left={1, 2}, queue=collections.deque([1]))\n",
     "CONTEXT": "\nCONTEXT = contextvars.ContextVar('fuzzed', default=1)\n",
-    "LOGGER": '''
-class Silent(logging.Handler):
-    """A handler that capture does not know."""
-
-    def emit(self, record):
-        pass
-
-
-LOGGER = logging.Logger("fuzzed")
-LOGGER.addHandler(logging.NullHandler())
-''',
+    "LOGGER": "\nLOGGER = logging.Logger('fuzzed')\nLOGGER.addHandler(logging.NullHandler())\n",
     "OVER": '''
 class Over:
     """Two tensors that are parts of one, or not."""
@@ -167,6 +157,7 @@ TOPICS = {
             ["token = CONTEXT.set({k})", "print(CONTEXT.get())", "CONTEXT.reset(token)", "r = r + CONTEXT.get()"],
             ["LOGGER.warning('said %d', {k})", "r = r + 1"],
             ["LOGGER.debug('said')", "LOGGER.info('%s', {k})", "r = r + 1"],
+            ["try:", "    r = r + torch.from_numpy([1.0]).sum()", "except TypeError:", "    r = r + {k}"],
             ["q = torch.ones(2)", "q.note = {k}", "r = r + copy.deepcopy(q).sum()"],
             ["r = r + torch.as_tensor(memoryview(bytes([{k}, 1])), dtype=torch.uint8).sum()"],
             ["torch._dynamo.mutation_guard.GenerationTracker.tag(nn.Identity())", "r = r + 1"],
