@@ -25,12 +25,12 @@ WAYS = ("alone", "first job", "later job", "one file")
 
 
 class Costs(NamedTuple):
-    """Of one model on one rank, in seconds and bytes."""
+    """Of one model on one rank, in seconds and bytes. `load` is not measured by itself: what `--measure` calls `capture` has it, too."""
 
-    capture: float  # capture, passes and plans: one processor
+    capture: float  # capture, passes and plans, and the first step: one processor
     kernels: int
     compile: float  # of one kernel: one processor
-    load: float  # the check of an entry that was found
+    load: float  # the check of an entry that was found: taken to be 10 us
     bytes: float  # of one kernel's entry
 
 

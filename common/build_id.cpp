@@ -34,17 +34,6 @@ std::string IdIn(const char* notes, std::size_t bytes) {
   return "";
 }
 
-// A linker may leave notes in the file alone.
-bool IsLoaded(const dl_phdr_info& info, const ElfW(Phdr) & part) {
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& p = info.dlpi_phdr[i];
-    if (p.p_type != PT_LOAD || part.p_vaddr < p.p_vaddr) continue;
-    const ElfW(Addr) at = part.p_vaddr - p.p_vaddr;
-    if (at < p.p_filesz && part.p_memsz <= p.p_filesz - at) return true;
-  }
-  return false;
-}
-
 int Look(dl_phdr_info* info, std::size_t, void* data) {
   auto* search = static_cast<Search*>(data);
   bool holds = false;
@@ -55,8 +44,7 @@ int Look(dl_phdr_info* info, std::size_t, void* data) {
   }
   for (int i = 0; holds && search->id.empty() && i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& p = info->dlpi_phdr[i];
-    if (p.p_type != PT_NOTE || !IsLoaded(*info, p)) continue;
-    search->id = IdIn(reinterpret_cast<const char*>(info->dlpi_addr + p.p_vaddr), p.p_memsz);
+    if (p.p_type == PT_NOTE) search->id = IdIn(reinterpret_cast<const char*>(info->dlpi_addr + p.p_vaddr), p.p_memsz);
   }
   return holds ? 1 : 0;
 }

@@ -137,17 +137,17 @@ class _Writer:
     def _value(self, tree):
         if isinstance(tree, ast.Constant):
             return tree.value
-        if isinstance(tree, ast.Name):
+        if isinstance(tree, ast.Name) and tree.id in self._known:
             return self._known[tree.id]
         if isinstance(tree, ast.List):
             return [self._value(item) for item in tree.elts]
-        if isinstance(tree, ast.UnaryOp):
+        if isinstance(tree, ast.UnaryOp) and type(tree.op) in _OPERATORS:
             return _OPERATORS[type(tree.op)](self._value(tree.operand))
-        if isinstance(tree, ast.BinOp):
+        if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
             return _OPERATORS[type(tree.op)](self._value(tree.left), self._value(tree.right))
-        if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+        if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _OPERATORS:
             return _OPERATORS[type(tree.ops[0])](self._value(tree.left), self._value(tree.comparators[0]))
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in _FUNCTIONS and not tree.keywords:
             return _FUNCTIONS[tree.func.id](*map(self._value, tree.args))
         if isinstance(tree, ast.Attribute) and ast.unparse(tree) in _graph_text.TORCH_NAMES.values():
             return getattr(torch, tree.attr)

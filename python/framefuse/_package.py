@@ -57,7 +57,8 @@ class LoadedPackage:
         """The graph as an `fx.GraphModule` of ATen's operators.
 
         It takes the tensors of `signature` one by one, in that order, and returns the tuple of its results. It checks neither, and has no
-        gradients of weights: they are this package's own tensors, as parameters and buffers under their names.
+        gradients of weights: they are this package's own tensors, as parameters and buffers under their names. Raises `ValueError` for a size
+        whose formula torch.fx has no function for.
         """
         return _graph_module.graph_module(self._package.texts, self._package.weights)
 
