@@ -87,7 +87,7 @@ _OTHERS = (
     "TRAINED.m.amax(-1)",
     "TRAINED.m.max(-1).values * {k}",
     "TRAINED.m.min(0)[0] * TRAINED.w",
-    "torch.ops.aten._batch_norm_with_update_functional(TRAINED.m, TRAINED.w, TRAINED.w, TRAINED.mean, TRAINED.variance, 0.1, 1e-5)[0]",
+    "torch.ops.aten._batch_norm_with_update_functional(TRAINED.m.contiguous(), TRAINED.w, TRAINED.w, TRAINED.mean, TRAINED.variance, 0.1, 1e-5)[0]",
     "torch.linalg.vector_norm(TRAINED.m, dim=-1)",
     "(TRAINED.w > {k}).any() + TRAINED.w",
     "(TRAINED.m > {k}).all(0) * TRAINED.w",
