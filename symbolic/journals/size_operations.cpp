@@ -442,20 +442,20 @@ TorchArguments::TorchArguments(tracing::Numbers& numbers, BorrowedRef callable, 
     for (const ValueView& v : args) {
       if (!tensor && IsFakeTensor(v.object)) tensor = v.object;
     }
-    TakeTensors(tensor, kwnames);
+    TakeTensors(tensor, kwnames, /*integers_name_devices=*/name == "to");
   }
   const absl::Span<const ValueView> now = args_;
   for (std::size_t i = 0; i < now.size(); ++i) Replace(i, numbers.ToTorch(now[i].object));
 }
 
 // The two operands. What else has no tensor in its place is a plain number, in old signatures too (add(x, 2, y)).
-void TorchArguments::TakeTensors(BorrowedRef tensor, BorrowedRef kwnames) {
+void TorchArguments::TakeTensors(BorrowedRef tensor, BorrowedRef kwnames, bool integers_name_devices) {
   const std::size_t names = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   const std::size_t positional = args_.size() - names;
   for (std::size_t i = 0; i < args_.size(); ++i) {
     const BorrowedRef number = args_[i].object;
     if (!numbers_.IsSymbolic(number)) continue;
-    bool operand = positional <= 2;
+    bool operand = positional <= 2 && !(integers_name_devices && PyIndex_Check(number.get()));
     if (i >= positional) {
       PyObject* name = PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional));
       operand = PyUnicode_CompareWithASCIIString(name, "other") == 0;

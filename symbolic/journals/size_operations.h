@@ -81,7 +81,7 @@ class TorchArguments {
 
  private:
   void Replace(std::size_t i, Ref made);
-  void TakeTensors(BorrowedRef tensor, BorrowedRef kwnames);
+  void TakeTensors(BorrowedRef tensor, BorrowedRef kwnames, bool integers_name_devices);
 
   tracing::Numbers& numbers_;
   absl::InlinedVector<ValueView, 8> changed_;

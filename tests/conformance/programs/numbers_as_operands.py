@@ -83,3 +83,16 @@ def floats_that_are_looked_at_afterwards():
         return made, str(n), [t * 0.5 for t in tensors] if n == 0.5 else None
 
     return with_numbers(f, (0.5, 0.25, 0.5, 3.0), dtypes=(torch.int8, torch.float16, torch.float32))
+
+
+# `t.to(3.0)` takes the type of a tensor that the number becomes, and `t.to(3)` asks for a device.
+@program
+def integers_that_name_a_device():
+    def f(t, n):
+        try:
+            return t.to(n)
+        except RuntimeError as error:
+            return t * 2, str(error)
+
+    make = lambda n: Args(vector(5), n)  # noqa: E731
+    return Case(f, *make(2.0).args, then=[lambda n=n: make(n) for n in (3.0, 97, 0.5, 98)])
