@@ -92,7 +92,7 @@ MAY_INCLUDE = {
 }
 # Folders of one library: which headers they may include of one another.
 PARTS = {
-    "symbolic/protocols": {"symbolic/calls": "call_evaluator.h class_statements.h sized_substitutes.h"},
+    "symbolic/protocols": {"symbolic/calls": "call_evaluator.h class_statements.h"},
     "symbolic/calls": {"symbolic/protocols": "attribute_reads.h attribute_writes.h iteration.h symbolic_keys.h tensor_attributes.h text_conversion.h"},
 }
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

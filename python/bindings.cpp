@@ -172,6 +172,8 @@ void BindSpecialFunctions(py::module_& m) {
         AddSizedSubstitute(Borrow(callable), Borrow(replacement), of_numbers);
       },
       py::arg("callable"), py::arg("replacement"), py::arg("of_numbers") = false);
+  m.def("replace_products", &ReplaceProducts,
+        "Whether torch.matmul of symbolic sizes is recorded without torch's code, as it is before torch 2.13.");
   m.def("register_deferred", [](const py::object& callable) { RegisterDeferred(Borrow(callable)); });
   m.def("register_breaks_as_errors",
         [](const py::dict& globals, const py::str& name) { RegisterBreaksAsErrors(Borrow(globals), Borrow(name)); });

@@ -88,7 +88,9 @@ class Printer {
     }
     std::vector<std::string> extras;
     bool strided = v.layout == c10::Layout::Strided;
-    if (strided && !IsContiguous(exprs_, v)) extras.push_back(absl::StrCat("strides=", Dims(v.strides)));
+    // Those of dimensions with one element, too: Python sees them.
+    const bool plain = v.strides == ContiguousStrides(exprs_, v.sizes);
+    if (strided && !plain) extras.push_back(absl::StrCat("strides=", Dims(v.strides)));
     if (!(v.offset == Dim(0))) extras.push_back(absl::StrCat("offset=", exprs_.Print(v.offset)));
     if (!v.device.is_cpu()) extras.push_back(absl::StrCat("device=", v.device.str()));
     if (!strided) extras.push_back(absl::StrCat("layout=", PrintLayout(v.layout)));

@@ -9,10 +9,8 @@ import torch.nn.functional as F
 from framefuse import _C
 
 
-def install(products=None):
-    """`products`: also those that only older versions of torch need (None: where this is one)."""
-    older = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13) if products is None else products
-    for module, functions in (*_FUNCTIONS, *(_PRODUCTS if older else ())):
+def install():
+    for module, functions in _FUNCTIONS:
         for name, replacement in functions.items():
             original = getattr(module, name, None)
             if original is not None:
@@ -188,58 +186,6 @@ def _istft(
     return result / weights
 
 
-def _folds(input, other):
-    """Whether torch multiplies all rows of `input` with the matrix at once, as it does where that copies nothing or saves memory."""
-    if input.dim() < 3 or other.dim() != 2:
-        return False
-    return other.requires_grad or all(input.stride(i) == input.stride(i + 1) * input.shape[i + 1] for i in range(input.dim() - 2))
-
-
-def _broadcast(first, second):
-    """The sizes that both are expanded to, or None where they do not fit."""
-    longer = max(len(first), len(second))
-    first, second = ((1,) * (longer - len(sizes)) + tuple(sizes) for sizes in (first, second))
-    sizes = []
-    for a, b in zip(first, second):
-        if a != b and a != 1 and b != 1:
-            return None
-        sizes.append(b if a == 1 else a)
-    return sizes
-
-
-def _matmul(input, other):
-    if not _is_plain(input, other):
-        return torch.matmul(input, other)
-    if _folds(input, other):
-        result = input.reshape(_product(input.shape[:-1]), input.shape[-1]).mm(other)
-        return torch.ops.aten._unsafe_view(result, [*input.shape[:-1], other.shape[1]])
-    # Torch has other orders where the second has more dimensions, for vectors, and where one of two lists of matrices has just one.
-    if not 2 <= other.dim() <= input.dim() >= 3 or (input.dim() == other.dim() == 3 and input.shape[0] != other.shape[0]):
-        return torch.matmul(input, other)
-    batch = _broadcast(input.shape[:-2], other.shape[:-2])
-    if batch is None:
-        return torch.matmul(input, other)
-    count = _product(batch)
-    rows = input.expand(*batch, *input.shape[-2:]).reshape(count, *input.shape[-2:])
-    columns = other.expand(*batch, *other.shape[-2:]).reshape(count, *other.shape[-2:])
-    return torch.ops.aten._unsafe_view(rows.bmm(columns), [*batch, input.shape[-2], other.shape[-1]])
-
-
-def _product(sizes):
-    product = 1
-    for size in sizes:
-        product = product * size
-    return product
-
-
-def _linear(input, weight, bias=None):
-    operands = (input, weight) if bias is None else (input, weight, bias)
-    if not _is_plain(*operands) or input.dim() < 3 or weight.dim() != 2 or (bias is not None and input.is_contiguous()):
-        return F.linear(input, weight, bias)
-    result = _matmul(input, weight.t())
-    return result if bias is None else result + bias
-
-
 def _gates(input, hidden, weight_input, weight_hidden, bias_input, bias_hidden):
     return F.linear(input, weight_input, bias_input), F.linear(hidden, weight_hidden, bias_hidden)
 
@@ -295,13 +241,6 @@ def _recurrent(kind):
 
     return network
 
-
-# Newer ones take symbolic sizes themselves.
-_PRODUCTS = (
-    (F, {"linear": _linear}),
-    (torch, {"matmul": _matmul}),
-    (torch.Tensor, {"matmul": _matmul}),
-)
 
 _FUNCTIONS = (
     (F, {"affine_grid": _affine_grid, "rms_norm": _rms_norm}),

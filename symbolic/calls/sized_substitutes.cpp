@@ -8,6 +8,7 @@
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/rules/number_arrays.h"
+#include "symbolic/tracing/sized_products.h"
 
 namespace framefuse {
 namespace {
@@ -58,6 +59,8 @@ void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_n
       Substitutes().insert_or_assign(callable.get(), Substitute{Ref::Create(replacement), of_numbers});
   if (added) Py_INCREF(callable.get());  // its address stays its own
 }
+
+void ReplaceProducts(bool replace) { tracing::ReplaceSizedProducts(replace); }
 
 bool HasSizedSubstitute(BorrowedRef callable) { return Substitutes().contains(callable.get()); }
 

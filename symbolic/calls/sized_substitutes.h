@@ -10,6 +10,9 @@
 
 namespace framefuse {
 
+// Whether products of matrices are recorded without torch's code (symbolic/tracing/sized_products.h).
+void ReplaceProducts(bool replace);
+
 bool HasSizedSubstitute(BorrowedRef callable);
 // `of_numbers`: only where a number among the arguments is symbolic. Sizes of tensors are nothing to it.
 void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_numbers = false);

@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "frame_eval/hook.h"
-#include "symbolic/calls/sized_substitutes.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
@@ -77,13 +76,6 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
     static PyObject* const power = PyObject_GetAttrString(THPVariableClass, "pow");
     const ValueView operands[] = {left, right};
     return meaning_.Call(act, ValueView(power, kNoSource), operands, BorrowedRef());
-  }
-  if (nb_op == NB_MATRIX_MULTIPLY) {
-    static PyObject* const product = PyObject_GetAttrString(THPVariableClass, "matmul");
-    const ValueView operands[] = {left, right};
-    if (SizedSubstitute(sizes_, objects_, product, operands)) {
-      return meaning_.Call(act, ValueView(product, kNoSource), operands, BorrowedRef());
-    }
   }
   const bool divides = nb_op % kFirstInplace == NB_TRUE_DIVIDE;
   if (divides && IsFakeTensor(right.object) && sizes_.Holds(left.object)) {

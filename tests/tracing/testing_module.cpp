@@ -18,6 +18,7 @@
 
 #include "absl/types/span.h"
 #include "backends/graph/graph.h"
+#include "symbolic/tracing/sized_products.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace py = pybind11;
@@ -286,6 +287,24 @@ py::object PendingBreak(TestTracer& t) {
   return py::make_tuple(std::string(BreakKindName(b->kind)), b->context, b->explanation);
 }
 
+py::dict StatisticsOf(const TestTracer& t) {
+  TracerStatistics s = t.tracer.Statistics();
+  py::dict d;
+  d["nodes"] = s.nodes;
+  d["own_shapes"] = s.own_shapes;
+  d["cpp_meta"] = s.cpp_meta;
+  d["composite_meta"] = s.composite_meta;
+  d["runs_for_metadata"] = s.runs_for_metadata;
+  d["python_meta"] = s.python_meta;
+  d["python_ops"] = s.python_ops;
+  return d;
+}
+
+py::object Multiply(py::handle left, py::handle right) {
+  const auto product = MultiplyAsTorch(THPVariable_Unpack(left.ptr()), THPVariable_Unpack(right.ptr()));
+  return product ? Wrap(*product) : py::object(py::none());
+}
+
 }  // namespace
 }  // namespace framefuse::tracing
 
@@ -335,18 +354,8 @@ PYBIND11_MODULE(ff_tracing_testing, m) {
           },
           py::arg("outputs"), py::arg("backward") = true)
       .def("drop", [](TestTracer& t) { t.tracer.Drop(); })
-      .def("statistics", [](TestTracer& t) {
-        TracerStatistics s = t.tracer.Statistics();
-        py::dict d;
-        d["nodes"] = s.nodes;
-        d["own_shapes"] = s.own_shapes;
-        d["cpp_meta"] = s.cpp_meta;
-        d["composite_meta"] = s.composite_meta;
-        d["runs_for_metadata"] = s.runs_for_metadata;
-        d["python_meta"] = s.python_meta;
-        d["python_ops"] = s.python_ops;
-        return d;
-      });
+      .def("statistics", &StatisticsOf);
   m.def("is_fake", [](py::handle h) { return Tracer::IsFake(h.ptr()); });
   m.def("live_fakes", &Tracer::LiveFakes);
+  m.def("multiply_as_torch", &Multiply);
 }

@@ -9,7 +9,7 @@ from conformance.fuzz.vocabulary import Topic
 SUPPORT = {
     "PLACE": "\nPLACE = torch.tensor([0, 1])\n",
     "WEIGHT": "\nWEIGHT = leaf(4)\n",
-    "KEPT": "\nKEPT = types.SimpleNamespace(n=1, row=[1], names={'a': 1}, left={1, 2}, queue=collections.deque([1]))\n",
+    "KEPT": "\nKEPT = types.SimpleNamespace(n=1, row=[1], names={'a': 1}, left={1, 2}, queue=collections.deque([1]))\nKEPT.sized = vector(4)\n",
     "CONTEXT": "\nCONTEXT = contextvars.ContextVar('fuzzed', default=1)\n",
     "LOGGER": "\nLOGGER = logging.Logger('fuzzed')\nLOGGER.addHandler(logging.NullHandler())\n",
     "OVER": '''
@@ -64,6 +64,13 @@ class Scaled(torch.autograd.Function):
     def backward(ctx, grad):
         return grad * ctx.by, None
 ''',
+    "forget": '''
+def forget(n):
+    """Leaves no trace of a global of the module."""
+    global FUZZED
+    FUZZED = n
+    del FUZZED
+''',
     "unheard": '''
 def unheard(r):
     """Has an instruction that no Python knows."""
@@ -95,7 +102,8 @@ _BEFORE_THE_FAILURE = (
     ["FILL({k})"],
     ["with torch.no_grad():", "    WEIGHT.mul_(2)"],
     ["CONTEXT.set({k})"],
-    ["globals()['FUZZED'] = 1", "del globals()['FUZZED']"],
+    ["KEPT.sized.resize_({k})", "KEPT.sized = vector(4)"],
+    ["forget({k})"],
 )
 _FAILURES = (
     ["r = r + vector(4)[PLACE].sum()", "PLACE.add_(2)"],

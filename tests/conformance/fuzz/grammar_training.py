@@ -72,6 +72,13 @@ _LOSSES = (
 _OTHERS = (
     "torch.logaddexp(TRAINED.w, vector(4))",
     "torch.xlogy(TRAINED.w, vector(4) + 1)",
+    "torch.xlogy(TRAINED.m * {k}, TRAINED.m.detach().square() + 1)",
+    "(lambda a: (a[:2] * a[2:]).sum())(TRAINED.w * {k})",
+    "(lambda a: a[0] + a[1] * a[2] + a[3])(TRAINED.w * {k})",
+    "(TRAINED.w.half() * {k}).float().view(2, 2) @ torch.ones(2, 2)",
+    "(TRAINED.m.bfloat16() + {k}).float().view(-1, 2).sum(0)",
+    "nn.functional.conv2d((TRAINED.m * {k}).reshape(1, 2, 2, 2), torch.ones(3, 2, 1, 1)).relu()",
+    "nn.functional.conv2d(TRAINED.w.reshape(1, 1, 2, 2), torch.ones({k}, 1, 2, 2), padding=1).square()",
     "torch.fmax(TRAINED.w, vector(4) * {k})",
     "torch.fmin(TRAINED.w, vector(4) * {k})",
     "torch.maximum(TRAINED.w, vector(4) * {k})",

@@ -130,6 +130,16 @@ def cond_on_views_and_layouts():
     return Case(f, leaf(6), then=[lambda: Args(leaf(6, -9.0))])
 
 
+@program
+def cond_on_strides_of_one_element():
+    def f(x):
+        column = x.as_strided((1, 2), (1, 1))
+        made = framefuse.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (column,))
+        return made, made.stride(), (made + column).stride()
+
+    return both_signs(f)
+
+
 @program(graphs=1)
 def cond_beside_writes_of_its_operands():
     def f(x):
