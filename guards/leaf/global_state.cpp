@@ -18,11 +18,13 @@
 #include <sstream>
 #include <string_view>
 
+#include "absl/strings/str_format.h"
+
 namespace framefuse {
 namespace {
 
 // In the order in which ReadGlobalState adds them.
-constexpr std::array<std::string_view, 24> kSwitchNames = {
+constexpr std::array<std::string_view, 27> kSwitchNames = {
     "grad mode",
     "inference mode",
     "forward grad mode",
@@ -43,6 +45,9 @@ constexpr std::array<std::string_view, 24> kSwitchNames = {
     "memory-efficient attention",
     "math attention",
     "cudnn attention",
+    "FA3 attention",
+    "overrideable attention",
+    "16-bit sums in math attention",
     "tf32 in cublas",
     "torch function mode skipped",
     "saved tensor hooks",
@@ -54,7 +59,8 @@ constexpr std::string_view kDefaultDtype = "default dtype", kAutocastCpuDtype = 
                            kTopFunctionMode = "another torch function mode is active",
                            kFunctionDisabled = "torch function disabled", kDispatchModes = "torch dispatch modes",
                            kTopDispatchMode = "another torch dispatch mode is active",
-                           kIncludedKeys = "included dispatch keys", kExcludedKeys = "excluded dispatch keys";
+                           kIncludedKeys = "included dispatch keys", kExcludedKeys = "excluded dispatch keys",
+                           kAttentionOrder = "order of attention kernels";
 
 class Switches {
  public:
@@ -113,11 +119,24 @@ std::uint64_t ReadSwitches() {
   s.Add(context.userEnabledMemEfficientSDP());
   s.Add(context.userEnabledMathSDP());
   s.Add(context.userEnabledCuDNNSDP());
+  s.Add(context.userEnabledFA3SDP());
+  s.Add(context.userEnabledOverrideableSDP());
+  s.Add(context.allowFP16BF16ReductionMathSDP());
   s.Add(AllowsTf32(context));
   s.Add(SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>());
   s.Add(HasSavedTensorHooks());
   s.Add(torch::autograd::AnomalyMode::is_enabled());
   return s.bits();
+}
+
+std::uint32_t AttentionOrder() {
+  std::uint32_t order = 0;
+  unsigned shift = 0;
+  for (const at::SDPBackend backend : at::globalContext().sDPPriorityOrder()) {
+    order |= static_cast<std::uint32_t>(backend) << shift;
+    shift += 3;
+  }
+  return order;
 }
 
 const char* OnOff(bool on) { return on ? "enabled" : "disabled"; }
@@ -142,6 +161,7 @@ GlobalState ReadGlobalState() noexcept {
   state.included_keys = keys.included_.raw_repr();
   state.excluded_keys = keys.excluded_.raw_repr();
   state.switches = ReadSwitches();
+  state.attention_order = AttentionOrder();
   using FunctionModes = at::impl::PythonTorchFunctionTLS;
   state.torch_function_disabled = static_cast<std::uint8_t>(FunctionModes::get_disabled_state());
   if (const std::int64_t n = FunctionModes::stack_len(); n > 0) {
@@ -179,6 +199,10 @@ std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& a
     const bool want = (expected.switches >> i & 1) != 0, got = (actual.switches >> i & 1) != 0;
     if (want != got) return Difference(kSwitchNames[i], OnOff(want), OnOff(got));
   }
+  if (expected.attention_order != actual.attention_order) {
+    const auto digits = [](std::uint32_t order) { return absl::StrFormat("%05o", order); };
+    return Difference(kAttentionOrder, digits(expected.attention_order), digits(actual.attention_order));
+  }
   if (expected.default_dtype != actual.default_dtype) {
     return DtypeDifference(kDefaultDtype, expected.default_dtype, actual.default_dtype);
   }
@@ -214,7 +238,8 @@ std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& a
 std::vector<std::string_view> GlobalStateParts() {
   std::vector<std::string_view> parts(kSwitchNames.begin(), kSwitchNames.end());
   parts.insert(parts.end(), {kDefaultDtype, kAutocastCpuDtype, kAutocastCudaDtype, kFunctionModes, kTopFunctionMode,
-                             kFunctionDisabled, kDispatchModes, kTopDispatchMode, kIncludedKeys, kExcludedKeys});
+                             kFunctionDisabled, kDispatchModes, kTopDispatchMode, kIncludedKeys, kExcludedKeys,
+                             kAttentionOrder});
   return parts;
 }
 

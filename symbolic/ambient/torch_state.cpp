@@ -1,7 +1,11 @@
 #include "symbolic/ambient/torch_state.h"
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <vector>
 
 namespace framefuse {
 namespace {
@@ -18,7 +22,18 @@ TorchState TorchState::Current() {
     s.autocast[i].enabled = at::autocast::is_autocast_enabled(kDevices[i]);
     s.autocast[i].dtype = static_cast<int>(at::autocast::get_autocast_dtype(kDevices[i]));
   }
+  s.ReadAttention();
   return s;
+}
+
+void TorchState::ReadAttention() {
+  at::Context& context = at::globalContext();
+  attention = {context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(), context.userEnabledMathSDP(),
+               context.userEnabledCuDNNSDP(), context.userEnabledOverrideableSDP()};
+  const auto order = context.sDPPriorityOrder();
+  static_assert(std::tuple_size_v<decltype(order)> == std::tuple_size_v<decltype(attention_order)>);
+  std::transform(order.begin(), order.end(), attention_order.begin(),
+                 [](at::SDPBackend backend) { return static_cast<std::int8_t>(backend); });
 }
 
 void TorchState::Apply() const {
@@ -34,6 +49,24 @@ void TorchState::Apply() const {
     at::autocast::set_autocast_dtype(kDevices[i], static_cast<at::ScalarType>(autocast[i].dtype));
   }
   if (autocast_nesting == 0) at::autocast::clear_cache();
+  ApplyAttention();
+}
+
+// Other threads read these: they are written where they differ.
+void TorchState::ApplyAttention() const {
+  at::Context& context = at::globalContext();
+  TorchState now;
+  now.ReadAttention();
+  if (now.attention != attention) {
+    context.setSDPUseFlash(attention[0]);
+    context.setSDPUseMemEfficient(attention[1]);
+    context.setSDPUseMath(attention[2]);
+    context.setSDPUseCuDNN(attention[3]);
+    context.setSDPUseOverrideable(attention[4]);
+  }
+  if (now.attention_order != attention_order) {
+    context.setSDPPriorityOrder(std::vector<std::int64_t>(attention_order.begin(), attention_order.end()));
+  }
 }
 
 }  // namespace framefuse

@@ -1,10 +1,12 @@
-// TorchState: the thread-wide torch settings that a captured program may change (grad mode, autocast).
+// TorchState: the torch settings that a captured program may change: those of a thread (grad mode, autocast), and of the
+// process which kernels attention may take, for the recorder decides then which operator the graph has.
 // A capture runs with the changes as they happen; its end restores the state at its start, and the entry applies
 // the state at its end. Value type.
 #ifndef FRAMEFUSE_SYMBOLIC_AMBIENT_TORCH_STATE_H_
 #define FRAMEFUSE_SYMBOLIC_AMBIENT_TORCH_STATE_H_
 
 #include <array>
+#include <cstdint>
 
 namespace framefuse {
 
@@ -18,10 +20,16 @@ struct TorchState {
   bool autocast_cache = true;
   int autocast_nesting = 0;
   std::array<Autocast, 2> autocast;  // CPU, CUDA
+  std::array<bool, 5> attention{};   // flash, memory-efficient, math, cuDNN, overrideable
+  std::array<std::int8_t, 5> attention_order{};
 
   static TorchState Current();
   void Apply() const;
   friend bool operator==(const TorchState&, const TorchState&) = default;
+
+ private:
+  void ReadAttention();
+  void ApplyAttention() const;
 };
 
 }  // namespace framefuse

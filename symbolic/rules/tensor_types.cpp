@@ -2,6 +2,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "guards/immutable.h"
 #include "symbolic/rules/leaf_types.h"
 
 namespace framefuse {
@@ -86,12 +87,25 @@ bool LeavesDecide(std::string_view name) {
   return names->contains(name);
 }
 
+// Enumerations of torch's that are written in C++: hash and equality are the number's.
+constexpr std::pair<const char*, const char*> kEnumerations[] = {
+    {"torch._C", "_SDPBackend"},  {"torch._C", "_BlasBackend"}, {"torch._C", "_LinalgBackend"},
+    {"torch._C", "_ScalingType"}, {"torch._C", "_SwizzleType"}, {"torch._C", "Tag"},
+    {"torch._C", "DispatchKey"},
+};
+
 void RegisterTorchLeafTypes() {
   IsTorchOperator(nullptr);
   IsOperatorNamespace(nullptr);
   IsLegacyTensorType(Py_None);
   for (const char* name : {"dtype", "device", "layout", "memory_format", "Size"}) {
     if (PyTypeObject* type = TorchType("torch", name)) AddLeafType(type);
+  }
+  for (const auto& [module, name] : kEnumerations) {
+    PyTypeObject* type = TorchType(module, name);
+    if (type == nullptr) continue;
+    AddLeafType(type);
+    AddComparedType(type);
   }
 }
 

@@ -68,6 +68,12 @@ MODES = {
     "lean_attention": Mode(torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
     "math_attention": Mode(torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
     "cudnn_attention": Mode(torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp),
+    "fa3_attention": Mode(torch._C._get_fa3_sdp_enabled, torch._C._set_sdp_use_fa3),
+    "overrideable_attention": Mode(torch._C._get_overrideable_sdp_enabled, torch._C._set_sdp_use_overrideable),
+    "attention_order": Mode(torch._C._get_sdp_priority_order, torch._C._set_sdp_priority_order),
+    "attention_sums": Mode(
+        torch._C._get_math_sdp_allow_fp16_bf16_reduction, torch._C._set_math_sdp_allow_fp16_bf16_reduction
+    ),
     "matmul_precision": Mode(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "denormals": Mode(_flushes_denormals, torch.set_flush_denormal),
     "anomalies": Mode(torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),

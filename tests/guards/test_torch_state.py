@@ -224,6 +224,12 @@ STATES = {
     "cudnn off": lambda: torch.backends.cudnn.flags(enabled=False),
     "forward AD": torch.autograd.forward_ad.dual_level,
     "math attention": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    "math attention first": lambda: setting(torch._C._get_sdp_priority_order, torch._C._set_sdp_priority_order, [0, 1, 2, 3, 4]),
+    "overrideable attention off": lambda: setting(torch._C._get_overrideable_sdp_enabled, torch._C._set_sdp_use_overrideable, False),
+    "FA3 attention": lambda: setting(torch._C._get_fa3_sdp_enabled, torch._C._set_sdp_use_fa3, True),
+    "16-bit sums": lambda: setting(
+        torch._C._get_math_sdp_allow_fp16_bf16_reduction, torch._C._set_math_sdp_allow_fp16_bf16_reduction, True
+    ),
 }
 
 

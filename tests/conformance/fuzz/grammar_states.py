@@ -92,6 +92,10 @@ _SWITCHES = (
     "torch.backends.cuda.enable_mem_efficient_sdp({on})",
     "torch.backends.cuda.enable_math_sdp({on})",
     "torch.backends.cuda.enable_cudnn_sdp({on})",
+    "torch._C._set_sdp_use_fa3({on})",
+    "torch._C._set_sdp_use_overrideable({on})",
+    "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp({on})",
+    "torch._C._set_sdp_priority_order([1, 2, 0, 3, 4] if {on} else [0, 1, 2, 3, 4])",
     "torch.set_float32_matmul_precision('high' if {on} else 'highest')",
 )
 # Called by C code, a function is compiled by itself from its beginning.
