@@ -237,9 +237,9 @@ std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& a
 
 std::vector<std::string_view> GlobalStateParts() {
   std::vector<std::string_view> parts(kSwitchNames.begin(), kSwitchNames.end());
-  parts.insert(parts.end(), {kDefaultDtype, kAutocastCpuDtype, kAutocastCudaDtype, kFunctionModes, kTopFunctionMode,
-                             kFunctionDisabled, kDispatchModes, kTopDispatchMode, kIncludedKeys, kExcludedKeys,
-                             kAttentionOrder});
+  parts.insert(parts.end(),
+               {kDefaultDtype, kAutocastCpuDtype, kAutocastCudaDtype, kFunctionModes, kTopFunctionMode,
+                kFunctionDisabled, kDispatchModes, kTopDispatchMode, kIncludedKeys, kExcludedKeys, kAttentionOrder});
   return parts;
 }
 

@@ -1,7 +1,7 @@
-// TorchState: the torch settings that a captured program may change: those of a thread (grad mode, autocast), and of the
-// process which kernels attention may take, for the recorder decides then which operator the graph has.
-// A capture runs with the changes as they happen; its end restores the state at its start, and the entry applies
-// the state at its end. Value type.
+// TorchState: the torch settings that a captured program may change: those of a thread (grad mode, autocast), and of
+// the process which kernels attention may take, for the recorder decides then which operator the graph has. A capture
+// runs with the changes as they happen; its end restores the state at its start, and the entry applies the state at its
+// end. Value type.
 #ifndef FRAMEFUSE_SYMBOLIC_AMBIENT_TORCH_STATE_H_
 #define FRAMEFUSE_SYMBOLIC_AMBIENT_TORCH_STATE_H_
 

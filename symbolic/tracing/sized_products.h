@@ -1,6 +1,7 @@
-// sized_products: torch.matmul where a size is symbolic, as the operators that torch calls for it, in its order. Torch's
-// own code takes sizes as plain numbers before 2.13, and so does all that calls it: linear(), attention, other code in
-// C++. Invariant: a product that is not written here is torch's own, and so are the errors of sizes that do not fit.
+// sized_products: torch.matmul where a size is symbolic, as the operators that torch calls for it, in its order.
+// Torch's own code takes sizes as plain numbers before 2.13, and so does all that calls it: linear(), attention, other
+// code in C++. Invariant: a product that is not written here is torch's own, and so are the errors of sizes that do not
+// fit.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SIZED_PRODUCTS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_SIZED_PRODUCTS_H_
 

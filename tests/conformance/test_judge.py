@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from conformance import checks_of_objects, checks_of_runs, global_state
+from conformance import checks_of_modes, checks_of_objects, checks_of_runs, global_state
 from conformance.checks import CHECKS, failure, first_failure, machine, with_replacements
 from conformance.planted_in_judge import NOT_SEEN_BY_CHECKS, deletions, source_of, table, without_entries
 
@@ -24,7 +24,7 @@ def global_state_put_back():
     with global_state.protected():
         warnings.simplefilter("ignore")
         yield
-    for name, (_, end) in checks_of_runs.LEFT.items():
+    for name, (_, end) in checks_of_modes.LEFT.items():
         if end is not None and global_state.MODES[name].read() != before[name]:
             end()
 
