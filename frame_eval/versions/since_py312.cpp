@@ -21,6 +21,17 @@ constexpr int kEventsInFrames[] = {PY_MONITORING_EVENT_LINE, PY_MONITORING_EVENT
                                    PY_MONITORING_EVENT_BRANCH};
 #endif
 
+// A tool may ask for single code objects' events: who has said what to do with them listens.
+bool ListensInFrames(const PyInterpreterState* interpreter) {
+  for (int tool = 0; tool < PY_MONITORING_TOOL_IDS; ++tool) {
+    if (interpreter->monitoring_tool_names[tool] == nullptr) continue;
+    for (const int event : kEventsInFrames) {
+      if (interpreter->monitoring_callables[tool][event] != nullptr) return true;
+    }
+  }
+  return false;
+}
+
 // The frame takes over the references.
 void Initialise(PyThreadState* thread, Frame* frame, PyFunctionObject* function, PyObject* locals, PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030E0000
@@ -58,6 +69,7 @@ Watcher WatcherOf(PyThreadState* thread) {
   for (const int event : kEventsInFrames) {
     if (monitors.tools[event] != 0) return Watcher::kOfFrames;
   }
+  if (ListensInFrames(thread->interp)) return Watcher::kOfFrames;
   // A debugger or coverage asks for a code object's lines when it is told of its start.
   const auto looks_into_frames = [](std::uint8_t tools) {
     return (tools & (1U << PY_MONITORING_DEBUGGER_ID | 1U << PY_MONITORING_COVERAGE_ID)) != 0;
