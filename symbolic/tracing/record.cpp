@@ -28,7 +28,6 @@
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/results_into_arguments.h"
 #include "symbolic/tracing/run_on_zeros.h"
-#include "symbolic/tracing/sized_products.h"
 #include "symbolic/tracing/unbacked_sizes.h"
 
 namespace framefuse::tracing {
@@ -137,7 +136,6 @@ bool Recorder::InOwnPython() { return own_python_depth > 0; }
 void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const OpTraits& traits = TraitsOf(handle);
   if (traits.is_composite) {
-    if (RecordSizedProduct(traits, stack)) return;
     return CallComposite(traits.decomposition, traits, graph_, stack);
   }
   TieGradientCheck(*this, stack, traits);

@@ -77,7 +77,8 @@ void Recorder::Install() {
 TlsScope::TlsScope(Recorder* recorder)
     : previous_(current_recorder),
       previous_included_(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)),
-      previous_multithreading_(c10::AutogradState::get_tls_state().get_multithreading_enabled()) {
+      previous_multithreading_(c10::AutogradState::get_tls_state().get_multithreading_enabled()),
+      products_(recorder != nullptr) {
   current_recorder = recorder;
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, recorder != nullptr);
   if (recorder == nullptr) return;

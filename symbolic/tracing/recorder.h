@@ -26,6 +26,7 @@
 #include "symbolic/tracing/geometry_argument.h"
 #include "symbolic/tracing/input_memory.h"
 #include "symbolic/tracing/op_traits.h"
+#include "symbolic/tracing/sized_products.h"
 #include "symbolic/tracing/sizes.h"
 
 namespace framefuse::tracing {
@@ -248,6 +249,7 @@ class TlsScope {
   Recorder* previous_;
   bool previous_included_;
   bool previous_multithreading_;
+  SizedProductsScope products_;
   std::optional<AllWarningsSaid> said_;
   std::optional<DueWarningsHeard> heard_;
 };

@@ -1,6 +1,9 @@
 #include "symbolic/tracing/sized_products.h"
 
 #include <ATen/ops/_unsafe_view.h>
+#include <ATen/ops/matmul_ops.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -8,12 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "backends/graph/operators.h"
+#include "symbolic/tracing/fake_tensor.h"
 
 namespace framefuse::tracing {
 namespace {
 
 using SymInts = std::vector<c10::SymInt>;
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 std::atomic<bool> replaces{TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13};
 
@@ -26,7 +31,8 @@ c10::SymInt CountOf(const SymInts& sizes) {
 }
 
 bool HasSymbolicSize(const at::Tensor& t) {
-  return std::any_of(t.sym_sizes().begin(), t.sym_sizes().end(), [](const c10::SymInt& s) { return s.is_symbolic(); });
+  return AsFake(t) != nullptr &&
+         std::any_of(t.sym_sizes().begin(), t.sym_sizes().end(), [](const c10::SymInt& s) { return s.is_symbolic(); });
 }
 
 // Whether all rows of the larger one are multiplied at once: that copies nothing there, or else the gradient of the
@@ -115,6 +121,15 @@ std::optional<at::Tensor> MultiplyLists(const at::Tensor& left, const at::Tensor
   return at::_unsafe_view_symint(columns ? product : product.squeeze(-1), *sizes);
 }
 
+// Casts for autocast come first: it calls matmul again.
+at::Tensor Multiply(c10::DispatchKeySet keys, const at::Tensor& left, const at::Tensor& right) {
+  const bool casts = keys.has_any(c10::autocast_dispatch_keyset);
+  if (!casts && (HasSymbolicSize(left) || HasSymbolicSize(right))) {
+    if (std::optional<at::Tensor> product = MultiplyAsTorch(left, right)) return *std::move(product);
+  }
+  return at::_ops::matmul::redispatch(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), left, right);
+}
+
 }  // namespace
 
 void ReplaceSizedProducts(bool replace) { replaces = replace; }
@@ -124,15 +139,19 @@ std::optional<at::Tensor> MultiplyAsTorch(const at::Tensor& left, const at::Tens
   return Folds(left, right) ? MultiplyRows(left, right) : MultiplyLists(left, right);
 }
 
-bool RecordSizedProduct(const OpTraits& traits, torch::jit::Stack* stack) {
-  if (!replaces || !ir::Is(traits.op, ir::OpName::kMatmul)) return false;
-  const at::Tensor left = stack->at(stack->size() - 2).toTensor(), right = stack->back().toTensor();
-  if (!HasSymbolicSize(left) && !HasSymbolicSize(right)) return false;
-  const std::optional<at::Tensor> product = MultiplyAsTorch(left, right);
-  if (!product) return false;
-  stack->pop_back();
-  stack->back() = *product;
-  return true;
+SizedProductsScope::SizedProductsScope(bool recording) : previous_(c10::impl::tls_is_dispatch_key_included(kKey)) {
+  static const bool installed = [] {
+    // Never destroyed: deregistration at exit would race with torch's own.
+    static auto* all = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    all->fallback(torch::CppFunction::makeFallthrough());
+    static auto* aten = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+    aten->impl("matmul", Multiply);
+    return true;
+  }();
+  (void)installed;
+  c10::impl::tls_set_dispatch_key_included(kKey, recording && replaces);
 }
+
+SizedProductsScope::~SizedProductsScope() { c10::impl::tls_set_dispatch_key_included(kKey, previous_); }
 
 }  // namespace framefuse::tracing
