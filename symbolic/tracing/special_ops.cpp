@@ -105,7 +105,8 @@ bool CudnnBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stack
 bool LiftFresh(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const at::Tensor t = stack->back().toTensor();
   if (AsFake(t) != nullptr) return true;
-  if (!t.is_cpu() || t.requires_grad()) {
+  // Torch before 2.13 makes the index on the device of what is indexed.
+  if ((!t.is_cpu() && !t.is_cuda()) || t.requires_grad()) {
     recorder.Break(BreakKind::kRealTensor, TraitsOf(handle), "a tensor made from host memory is used");
   }
   stack->back() = recorder.FreshFromHost(t);
