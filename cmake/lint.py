@@ -15,6 +15,7 @@ import enum_switches
 import function_lengths
 import import_rules
 import include_rules
+import one_definition
 import operator_names
 import unwinding_tests
 
@@ -106,6 +107,10 @@ def main(root):
         count += 1
     if ring := import_rules.ring(import_rules.modules_of(root / "python" / import_rules.PACKAGE)):
         print(f"python: {' -> '.join(ring)} import one another in a ring")
+        count += 1
+    shipped = [path for path in tracked_files(root) if path.suffix in {".h", ".cpp"} and path.parts[0] not in {"tests", "benchmarks", "examples"}]
+    for message in one_definition.violations({path: (root / path).read_text(encoding="utf-8") for path in shipped if (root / path).is_file()}):
+        print(message)
         count += 1
     for path in tracked_files(root):
         if path.suffix not in CODE or not (root / path).is_file():

@@ -268,7 +268,7 @@ class FxExecutable final : public TensorWork {
       return w.followed && RefusesWrites(THPVariable_Unpack(inputs[w.input]));
     };
     if (std::any_of(facts_.writes.begin(), facts_.writes.end(), is_refused)) return RefuseWrite(report);
-    const WrittenInputs written(facts_.writes, inputs);
+    const FxWrittenInputs written(facts_.writes, inputs);
     const TorchState state = TorchState::Current();
     RandomState random(facts_.random);
     const FxSizes::Arguments arguments(*facts_.sizes, symbols, inputs);

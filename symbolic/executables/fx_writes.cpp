@@ -20,7 +20,7 @@ int NodeAfterFollowedWrite(const ir::Graph& graph, absl::Span<const FxWrite> wri
   return -1;
 }
 
-WrittenInputs::WrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObject* const> inputs) {
+FxWrittenInputs::FxWrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObject* const> inputs) {
   for (const FxWrite& w : writes) {
     const at::Tensor& t = THPVariable_Unpack(inputs[w.input]);
     const bool has_version = !t.is_inference();
@@ -33,7 +33,7 @@ WrittenInputs::WrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObje
   }
 }
 
-bool WrittenInputs::TakeBack() const {
+bool FxWrittenInputs::TakeBack() const {
   const auto is_lost = [](const Input& in) {
     const bool untouched = in.counted && in.tensor->_version() == in.version;
     return !untouched && (in.followed || !in.memory.has_value());
@@ -45,7 +45,7 @@ bool WrittenInputs::TakeBack() const {
   return true;
 }
 
-void WrittenInputs::CountAsEager() const {
+void FxWrittenInputs::CountAsEager() const {
   for (const Input& in : inputs_) {
     if (in.bumps >= 0) tracing::CounterOf(*in.tensor).set_version(in.version + in.bumps);
   }

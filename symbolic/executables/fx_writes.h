@@ -29,9 +29,9 @@ struct FxWrite {
 int NodeAfterFollowedWrite(const ir::Graph& graph, absl::Span<const FxWrite> writes);
 
 // The written inputs of one call, as they were before.
-class WrittenInputs {
+class FxWrittenInputs {
  public:
-  WrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObject* const> inputs);
+  FxWrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObject* const> inputs);
   // False: what was written, or may have been, was not kept; nothing is taken back then.
   bool TakeBack() const;
   // When the graph has run.

@@ -13,6 +13,7 @@ import function_lengths  # noqa: E402
 import import_rules  # noqa: E402
 import include_rules  # noqa: E402
 import lint  # noqa: E402
+import one_definition  # noqa: E402
 import operator_names  # noqa: E402
 import unwinding_tests  # noqa: E402
 
@@ -214,3 +215,25 @@ def test_tests_of_unwinding(line, count):
     assert list(unwinding_tests.violations(path, [line], {str(path): count})) == []
     assert len(list(unwinding_tests.violations(path, [line], {str(path): count + 1}))) == 1
     assert list(unwinding_tests.violations(pathlib.Path("symbolic/evaluator/evaluator.cpp"), [line], {})) == []
+
+
+CLASS = "namespace framefuse {{\n{}\nclass Kept {{\n  struct Own {{}};\n}};\n{}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    "other, wrong",
+    [
+        (CLASS.format("", ""), True),
+        ("namespace framefuse {\nstruct Kept { int n; };\n}\n", True),
+        ("namespace framefuse {\nenum class Kept : int { kA };\n}\n", True),
+        ("namespace framefuse {\ntemplate <class T>\nclass Kept {\n};\n}\n", True),
+        (CLASS.format("namespace {", "}"), False),
+        ("namespace framefuse::ir {\nclass Kept {\n};\n}\n", False),
+        ("namespace framefuse {\nclass Kept;\nstruct Kept::Impl {\n};\n// class Kept {\n}\n", False),
+        ("namespace framefuse {\nnamespace {\nint n;\n}\nvoid F() {\nstruct Kept {};\n}\n}\n", False),
+        ("namespace framefuse {\nnamespace {\nint n;\n}\nclass Kept final {\n};\n}\n", True),
+    ],
+)
+def test_a_name_has_one_definition(other, wrong):
+    found = list(one_definition.violations({"a.h": CLASS.format("", ""), "b.h": other}))
+    assert (len(found) == 1 and "framefuse::Kept is defined in a.h:3 and in b.h:" in found[0]) if wrong else found == []
