@@ -224,8 +224,7 @@ bool MayRaise(BorrowedRef callable, absl::Span<const ValueView> args) {
   if (!PyFunction_Check(callable.get())) return true;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable.get()));
   const auto is_noted = [](const ValueView& v) { return PyType_SUPPORTS_WEAKREFS(Py_TYPE(v.object.get())); };
-  return static_cast<std::size_t>(code->co_argcount) != args.size() ||
-         !std::all_of(args.begin(), args.end(), is_noted);
+  return static_cast<std::size_t>(code->co_argcount) != args.size() || !std::all_of(args.begin(), args.end(), is_noted);
 }
 
 }  // namespace
