@@ -349,15 +349,15 @@ autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& varian
   return result;
 }
 
-BackwardRun::ObservedResults BackwardRun::FindObservedResults(autograd::Node& node) {
-  ObservedResults found{std::string(plan_->tangents().size(), '0'), {}};
+BackwardRun::ResultsPassed BackwardRun::FindResultsPassed(const std::string& saved, autograd::Node& node) {
+  ResultsPassed found{std::string(plan_->tangents().size(), '0'), {}};
   found.edges.resize(found.tangents.size());
   const auto add = [&found](std::size_t tangent, autograd::Node& n) {
     found.tangents[tangent] = '1';
     found.edges[tangent] = autograd::Edge(n.getptr(), /*input_nr=*/0);
   };
   if (!HasGates()) {
-    if (OutputGate::IsSeen(node)) add(0, node);
+    if (saved[0] == '1' || OutputGate::IsSeen(node)) add(0, node);
     return found;
   }
   autograd::GraphTask* const task = PassUnderWay();
@@ -369,7 +369,8 @@ BackwardRun::ObservedResults BackwardRun::FindObservedResults(autograd::Node& no
     const auto& roots = task->graph_roots_;
     const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();
     if (gate == nullptr || (!is_root && !task->nodes_in_graph_.contains(gate))) continue;
-    if (!plan_->IsOfView(gate->tangent()) && gate->IsObserved()) add(gate->tangent(), *gate);
+    if (plan_->IsOfView(gate->tangent())) continue;
+    if (saved[gate->tangent()] == '1' || gate->IsObserved()) add(gate->tangent(), *gate);
   }
   return found;
 }
@@ -402,9 +403,10 @@ std::vector<at::Tensor> BackwardRun::InputsOf(const DifferentiablePlan& plan, au
 autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list tangents, const BackwardPlan::Key& key,
                                                        const GradientTargets& targets, Used* used) {
   // As in eager: what was computed with a result leads to its node, where hooks see a second derivative.
-  const ObservedResults observed = FindObservedResults(targets.node);
-  const DifferentiablePlan* plan = ValueOrThrow(plan_->differentiable().Find(key, observed.tangents));
   used->readers = ValueOrThrow(plan_->ReadersFor(key));
+  const DifferentiablePlans& plans = plan_->differentiable();
+  const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers), targets.node);
+  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, passed.tangents));
   std::vector<at::Tensor> inputs = InputsOf(*plan, tangents, targets.node);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (plan->of_results != nullptr) {
@@ -414,7 +416,7 @@ autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list t
     ThrowIfError(plan->of_results->executable->Run(given, symbols_, absl::MakeSpan(results)));
     for (std::size_t r = 0; r < results.size(); ++r) {
       inputs.push_back(results[r].detach());
-      autograd::impl::set_gradient_edge(inputs.back(), observed.edges[plan->results[r]]);
+      autograd::impl::set_gradient_edge(inputs.back(), passed.edges[plan->results[r]]);
     }
   }
   std::vector<at::Tensor> outputs(plan->gradients.size());

@@ -149,12 +149,13 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
                                                    const BackwardPlan::Key& key, const GradientTargets& targets,
                                                    Used* used);
-  // Results at whose nodes somebody sees what comes there: one character for each tangent, and the edges to them.
-  struct ObservedResults {
+  // Results to whose nodes a second derivative comes, for somebody sees it there or they are `saved` (one character for
+  // each tangent): so too, and the edges to them.
+  struct ResultsPassed {
     std::string tangents;
     torch::autograd::edge_list edges;
   };
-  ObservedResults FindObservedResults(torch::autograd::Node& node);
+  ResultsPassed FindResultsPassed(const std::string& saved, torch::autograd::Node& node);
   std::vector<at::Tensor> InputsOf(const DifferentiablePlan& plan, torch::autograd::variable_list& tangents,
                                    torch::autograd::Node& node) const;
   // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.

@@ -80,6 +80,29 @@ ValueId DifferentiablePlans::ResultOf(std::size_t tangent, const Graph& joint) c
   return joint.outputs[At(joint.inputs[At(plan_.tangents()[tangent])].tangent_of)].value;
 }
 
+std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_t>& readers) const {
+  std::vector<bool> computed(plan_.saved().size(), false);
+  for (std::size_t s = 0; s < computed.size(); ++s) {
+    const std::vector<std::int32_t>& of_value = plan_.use().ReadersOf(s);
+    computed[s] = !plan_.saved()[s].is_input && std::any_of(of_value.begin(), of_value.end(), [&](std::int32_t n) {
+      return std::binary_search(readers.begin(), readers.end(), n);
+    });
+  }
+  return computed;
+}
+
+std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& readers) const {
+  const std::vector<bool> computed = ComputedFor(readers);
+  std::string results(plan_.tangents().size(), '0');
+  for (std::size_t t = 0; t < results.size(); ++t) {
+    const ValueId result = plan_.IsOfView(t) ? kNoValue : ResultOf(t, plan_.joint());
+    for (std::size_t s = 0; s < computed.size() && result != kNoValue; ++s) {
+      if (computed[s] && plan_.saved()[s].value == result) results[t] = '1';
+    }
+  }
+  return results;
+}
+
 absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile(const BackwardPlan::Key& key,
                                                                                  const std::string& through) const {
   Graph joint = plan_.joint();
@@ -122,6 +145,11 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   }
   FF_ASSIGN_OR_RETURN(std::unique_ptr<DifferentiablePlan> found, Differentiate(joint, outputs, taken, results));
   if (!results.empty()) {
+    FF_ASSIGN_OR_RETURN(const std::vector<std::int32_t> readers, plan_.ReadersFor(key));
+    const std::vector<bool> computed = ComputedFor(readers);
+    for (std::size_t s = 0; s < computed.size(); ++s) {  // their histories have no part in these values
+      if (computed[s]) taken[At(plan_.saved()[s].value)] = true;
+    }
     FF_ASSIGN_OR_RETURN(found->of_results, Differentiate(joint, values, taken, {}));
   }
   found->gradients = std::move(gradients);

@@ -30,7 +30,10 @@ class DifferentiablePlans {
 
   // Inputs of the joint graph that only these plans need.
   const std::vector<std::int32_t>& inputs() const { return inputs_; }
-  // `through`: one character for each tangent, '1' if a second derivative is to come to its result's node.
+  // Results that the graph has saved and that one of these nodes of the backward reads: one character for each tangent.
+  // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from.
+  std::string SavedResults(const std::vector<std::int32_t>& readers) const;
+  // `through`: so too, '1' if a second derivative is to come to its result's node.
   absl::StatusOr<const DifferentiablePlan*> Find(const BackwardPlan::Key& key, const std::string& through) const;
 
  private:
@@ -43,6 +46,8 @@ class DifferentiablePlans {
                                                                     const std::vector<bool>& taken,
                                                                     const std::vector<std::size_t>& results) const;
   ir::ValueId ResultOf(std::size_t tangent, const ir::Graph& joint) const;
+  // By saved value: computed by the forward, and one of the nodes reads it, so that it is known to be as it was.
+  std::vector<bool> ComputedFor(const std::vector<std::int32_t>& readers) const;
 
   const BackwardPlan& plan_;
   std::vector<std::int32_t> inputs_;

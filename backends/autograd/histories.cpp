@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/graph/operators.h"
+#include "backends/graph/spelled_histories.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/differentiable_ops.h"
 #include "common/index.h"
@@ -30,8 +31,6 @@ bool CutsGradient(const Graph& g, const Node& n) {
   return !floating;
 }
 
-bool IsDetached(const Node& n, std::size_t use) { return use < 64 && (n.detached_uses >> use & 1) != 0; }
-
 // Whether a derivative of its results is none of the constants' alone. `constant`: by value.
 bool CarriesDerivative(const Graph& g, const Node& n, const std::vector<bool>& constant) {
   if (n.history == ir::History::kCut || CutsGradient(g, n)) return false;
@@ -39,13 +38,8 @@ bool CarriesDerivative(const Graph& g, const Node& n, const std::vector<bool>& c
   if (n.history == ir::History::kCutWrite) return !n.args.empty() && !constant[At(n.args[0].value)];
   bool any = false;
   std::size_t use = 0;
-  ir::ForEachUse(n, [&](ValueId v) { any = any || (!IsDetached(n, use++) && !constant[At(v)]); });
+  ir::ForEachUse(n, [&](ValueId v) { any = any || (!ir::IsDetached(n, use++) && !constant[At(v)]); });
   return any;
-}
-
-ValueId NewValueLike(Graph& g, ValueId v) {
-  ir::Value metadata = g.value(v);
-  return g.AddValue(std::move(metadata));
 }
 
 // What was written without a history: its elements, with the history that was there before.
@@ -56,8 +50,10 @@ void KeepHistory(Graph& joint, Node n, std::vector<Node>* nodes) {
   keep.origin = n.origin;
   keep.outputs = n.outputs;
   const ValueId before = n.args[0].value;
-  n.outputs[0] = NewValueLike(joint, n.outputs[0]);
+  ir::Value metadata = joint.value(n.outputs[0]);
+  n.outputs[0] = joint.AddValue(std::move(metadata));
   n.history = ir::History::kKept;
+  n.detached_uses = 0;  // the history is the other's
   keep.args = {Arg::OfValue(n.outputs[0]), Arg::OfValue(before)};
   nodes->push_back(std::move(n));
   nodes->push_back(std::move(keep));
@@ -86,48 +82,17 @@ std::vector<bool> ConstantValues(const Graph& joint) {
 void CutHistories(Graph& joint, const std::vector<bool>& constant) {
   std::vector<Node> nodes;
   nodes.reserve(joint.nodes.size());
-  const auto detach = [&](ValueId from, ValueId to, const Node& at) {
-    Node n;
-    n.op = ir::RequireOp(ir::OpName::kDetach);
-    n.args = {Arg::OfValue(from)};
-    n.outputs = {to};
-    n.phase = at.phase;
-    n.origin = at.origin;
-    nodes.push_back(std::move(n));
-  };
-  for (Node& recorded : joint.nodes) {
-    Node n = std::move(recorded);
-    bool reads = false;
-    ir::ForEachUse(n, [&](ValueId v) { reads = reads || !constant[At(v)]; });
-    auto detach_use = [&, use = std::size_t{0}](ValueId& v) mutable {
-      if (!IsDetached(n, use++) || constant[At(v)]) return;
-      const ValueId cut = NewValueLike(joint, v);
-      detach(v, cut, n);
-      v = cut;
-    };
-    if (n.history == ir::History::kCutWrite && !CarriesDerivative(joint, n, constant)) n.history = ir::History::kCut;
-    if (n.history == ir::History::kCutWrite) {
+  for (Node& n : joint.nodes) {
+    const bool written = n.history == ir::History::kCutWrite;
+    if (written && CarriesDerivative(joint, n, constant)) {
       KeepHistory(joint, std::move(n), &nodes);
       continue;
     }
-    for (Arg& a : n.args) {
-      if (a.kind == Arg::Kind::kValue) detach_use(a.value);
-      for (ValueId& v : a.values) {
-        if (a.kind == Arg::Kind::kValueList && v != kNoValue) detach_use(v);
-      }
-    }
-    std::vector<std::pair<ValueId, ValueId>> cuts;
-    for (ValueId& v : n.outputs) {
-      if (n.history != ir::History::kCut || !reads || v == kNoValue) continue;
-      if (joint.value(v).kind != ir::ValueKind::kTensor) continue;
-      cuts.emplace_back(NewValueLike(joint, v), v);
-      v = cuts.back().first;
-    }
+    if (written) n.history = ir::History::kCut;
     nodes.push_back(std::move(n));
-    const Node at = nodes.back();
-    for (const auto& [from, to] : cuts) detach(from, to, at);
   }
   joint.nodes = std::move(nodes);
+  ir::SpellHistories(joint, [&](ValueId v) { return At(v) >= constant.size() || !constant[At(v)]; });
 }
 
 Closure CloseOver(const Graph& joint, const std::vector<ValueId>& roots, const std::vector<bool>& taken) {

@@ -84,16 +84,18 @@ std::vector<bool> WrittenInputs::ReadBySecondDerivatives(const std::vector<Value
 
 bool WrittenInputs::CopyForSecondDerivatives(const std::vector<ValueId>& saved) {
   if (std::none_of(g_.inputs.begin(), g_.inputs.end(), [](const ir::Input& in) { return in.mutated; })) return false;
-  const std::vector<bool> read = ReadBySecondDerivatives(saved);
+  read_ = ReadBySecondDerivatives(saved);
   std::vector<bool> chosen;
-  for (const ir::Input& in : g_.inputs) chosen.push_back(in.mutated && read[At(in.value)]);
+  for (const ir::Input& in : g_.inputs) chosen.push_back(in.mutated && read_[At(in.value)]);
   Copy(chosen);
-  return std::find(chosen.begin(), chosen.end(), true) != chosen.end();
+  const bool any = std::find(chosen.begin(), chosen.end(), true) != chosen.end();
+  if (any) read_.clear();
+  return any;
 }
 
 std::vector<ValueId> WrittenInputs::NeededBesides(const std::vector<ValueId>& saved) const {
   if (std::none_of(g_.inputs.begin(), g_.inputs.end(), [](const ir::Input& in) { return in.mutated; })) return {};
-  const std::vector<bool> read = ReadBySecondDerivatives(saved);
+  const std::vector<bool> read = read_.empty() ? ReadBySecondDerivatives(saved) : read_;
   std::vector<ValueId> needed;
   for (const std::vector<ValueId>* starts : {&old_, &new_}) {
     for (ValueId v : *starts) {

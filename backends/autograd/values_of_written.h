@@ -18,19 +18,22 @@ class WrittenInputs {
 
   // Old values, or views of them, that nodes of the backward read.
   void CopyWhatBackwardReads();
-  // Old values that a second derivative needs besides what is saved. Returns whether any is copied.
+  // Old values that a second derivative needs besides what is saved. Returns whether any is copied: then what is saved
+  // is to be chosen anew.
   bool CopyForSecondDerivatives(const std::vector<ir::ValueId>& saved);
-  // Old and new values that it reads and that are not among `saved`.
+  // Old and new values that it reads and that are not among `saved`, with which copies were made last.
   std::vector<ir::ValueId> NeededBesides(const std::vector<ir::ValueId>& saved) const;
   void Mark(SavedValue* saved) const;
 
  private:
   void Copy(const std::vector<bool>& chosen);
-  // By value: what a second derivative of all gradients reads, where it starts from old and new values.
+  // By value: what a second derivative of all gradients reads, where it starts from old and new values. It is found on
+  // a copy of the graph.
   std::vector<bool> ReadBySecondDerivatives(const std::vector<ir::ValueId>& saved) const;
 
   ir::Graph& g_;
   std::vector<ir::ValueId> old_;  // by input: the copy; kNoValue: none
+  std::vector<bool> read_;        // by value, by second derivatives; empty: to be found
   std::vector<ir::ValueId> new_;  // by input: computed by the graph; kNoValue: not written, or with what is there
 };
 

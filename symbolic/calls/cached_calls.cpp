@@ -217,8 +217,22 @@ Value CachedCalls::MissCached(Activation& act, CachedCall call, BorrowedRef func
   return v;
 }
 
+namespace {
+
+// A call that notes its arguments by weak references. One that raises does so at its place, before what comes after it.
+bool MayRaise(BorrowedRef callable, absl::Span<const ValueView> args) {
+  if (!PyFunction_Check(callable.get())) return true;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable.get()));
+  const auto is_noted = [](const ValueView& v) { return PyType_SUPPORTS_WEAKREFS(Py_TYPE(v.object.get())); };
+  return static_cast<std::size_t>(code->co_argcount) != args.size() || !std::all_of(args.begin(), args.end(), is_noted);
+}
+
+}  // namespace
+
 Value CachedCalls::Defer(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  if (kwnames) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  if (kwnames || MayRaise(callable.object, args)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
   CachedCall call;
   call.wrapper = Ref::Create(callable.object);
   call.args = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));

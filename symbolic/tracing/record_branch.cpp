@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/operators.h"
+#include "backends/graph/spelled_histories.h"
 #include "backends/graph/subgraph.h"
 #include "common/status.h"
 #include "symbolic/tracing/autograd_bridge.h"
@@ -93,47 +94,6 @@ absl::Status CheckSame(const ir::Graph& graph, const RecordedBranch& yes, const 
     }
   }
   return absl::OkStatus();
-}
-
-// A text says no more of histories than the operators that it names: what eager detaches, or computes without
-// gradients, is detached by name.
-void SpellHistories(ir::Graph& branch) {
-  std::vector<ir::Node> nodes;
-  const auto detach = [&](ValueId from, ValueId to, const ir::Node& at) {
-    ir::Node n;
-    n.op = ir::RequireOp(ir::OpName::kDetach);
-    n.args = {ir::Arg::OfValue(from)};
-    n.outputs = {to};
-    n.origin = at.origin;
-    nodes.push_back(std::move(n));
-  };
-  const auto like = [&branch](ValueId v) {
-    ir::Value metadata = branch.value(v);
-    return branch.AddValue(std::move(metadata));
-  };
-  for (ir::Node n : std::exchange(branch.nodes, {})) {
-    std::size_t use = 0;
-    const auto cut = [&](ValueId& v) {
-      if (v == ir::kNoValue || use >= 64 || (n.detached_uses >> use++ & 1) == 0) return;
-      const ValueId detached = like(v);
-      detach(v, detached, n);
-      v = detached;
-    };
-    for (ir::Arg& a : n.args) {
-      if (a.kind == ir::Arg::Kind::kValue) cut(a.value);
-      for (ValueId& v : a.values) cut(v);
-    }
-    const bool without = n.history == ir::History::kCut && !n.op->mutates();
-    std::vector<std::pair<ValueId, ValueId>> results;
-    for (ValueId& v : n.outputs) {
-      if (!without || v == ir::kNoValue || branch.value(v).kind != ir::ValueKind::kTensor) continue;
-      results.emplace_back(like(v), v);
-      v = results.back().first;
-    }
-    nodes.push_back(n);
-    for (const auto& [from, to] : results) detach(from, to, n);
-  }
-  branch.nodes = std::move(nodes);
 }
 
 class Joining {
@@ -357,7 +317,8 @@ class Joining {
     for (const ir::ConstantTensor& c : branch.constants) {
       if (c.tensor.numel() > 1) return Refused("it holds a constant tensor");
     }
-    if (c10::GradMode::is_enabled()) SpellHistories(branch);
+    // A text says no more of histories than the operators that it names.
+    if (c10::GradMode::is_enabled()) ir::SpellHistories(branch, [](ValueId) { return true; });
     FF_RETURN_IF_ERROR(ir::Verify(branch));
     const TlsScope off(nullptr);  // the constants' numbers are read
     *text = ir::Print(branch);

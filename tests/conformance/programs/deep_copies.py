@@ -124,13 +124,16 @@ def whose_hooks_see_the_memo():
 
 @program(whole=False)
 def with_a_memo_of_the_programs():
+    """What addresses depend on is made once: code after an id() is captured for each address."""
+    part, nested, left = [1], [[3]], {}
+
     def f(x):
-        part = [1]
         memo = {id(part): "known"}
         made = copy.deepcopy({"p": part, "q": [part]}, memo)
-        left = {}
-        copy.deepcopy([[3]], left)
-        return x + 1, made, len(left), all(isinstance(k, int) for k in left)
+        copy.deepcopy(nested, left)
+        seen = len(left), all(isinstance(k, int) for k in left)
+        left.clear()
+        return x + 1, made, seen
 
     return Case(f, vector())
 

@@ -269,3 +269,74 @@ def one_of_many_that_is_detached():
 @program(whole=False)
 def views_of_what_is_detached():
     return _pair(lambda x, w: x.view(3, 1).detach().view(1, 3).reshape(3) * w * x)
+
+
+def _argument_written_after(f, pick=lambda results: results[0]):
+    """f(argument, w) is a graph, which saves results; then the program writes the argument."""
+
+    def run(x, w):
+        argument = x * 1
+        torch._dynamo.graph_break()
+        results = f(argument, w)
+        torch._dynamo.graph_break()
+        argument.mul_(3)
+        first = torch.autograd.grad(pick(results).sum(), (x, w), create_graph=True, allow_unused=True)
+        first = [g for g in first if g is not None]
+        second = torch.autograd.grad(sum((g * g).sum() for g in first), (x, w), allow_unused=True)
+        return [g.detach() for g in first], second
+
+    return Case(run, leaf(), leaf(3, 0.5), forward_only=True)
+
+
+@program(whole=False)
+def result_whose_argument_is_written_after():
+    return _argument_written_after(lambda x, w: [x.exp()])
+
+
+@program(whole=False)
+def results_whose_argument_is_written_after():
+    return _argument_written_after(lambda x, w: [x.exp(), x.tanh()], pick=lambda r: r[0] * r[1])
+
+
+@program(whole=False)
+def one_of_results_whose_argument_is_written_after():
+    return _argument_written_after(lambda x, w: [x.exp(), x.tanh() * w], pick=lambda r: r[0])
+
+
+@program(whole=False)
+def chained_results_whose_argument_is_written_after():
+    def f(x, w):
+        y = x.exp()
+        return [y, y * w, (y * w).sin()]
+
+    return _argument_written_after(f, pick=lambda r: r[2])
+
+
+@program(whole=False)
+def third_derivative_whose_argument_is_written_after():
+    def run(x):
+        argument = x * 1
+        torch._dynamo.graph_break()
+        y = argument.exp()
+        torch._dynamo.graph_break()
+        argument.mul_(3)
+        (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad((first * first).sum(), x, create_graph=True)
+        (third,) = torch.autograd.grad((second * second).sum(), x)
+        return first.detach(), second.detach(), third
+
+    return Case(run, leaf(), forward_only=True)
+
+
+@program(whole=False)
+def argument_that_is_saved_is_written_after():
+    """Eager raises, for sin() needs it."""
+    case = _argument_written_after(lambda x, w: [x.sin() * w])
+
+    def run(x, w):
+        try:
+            return case.f(x, w)
+        except RuntimeError as error:
+            return "modified by an inplace operation" in str(error)
+
+    return Case(run, leaf(), leaf(3, 0.5), forward_only=True)

@@ -277,3 +277,23 @@ def written_value_fails_each_time():
         return ends, x.grad, w.grad
 
     return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def written_second_factor_fails_each_time():
+    """So too where the node has read another value before the one that fails."""
+
+    def f(x, w):
+        b = w * 1
+        y = x * b
+        torch._dynamo.graph_break()
+        b.mul_(2)
+        ends = []
+        for _ in range(2):
+            try:
+                y.sum().backward()
+            except RuntimeError as error:
+                ends.append("modified by an inplace operation" in str(error))
+        return ends, x.grad, w.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)

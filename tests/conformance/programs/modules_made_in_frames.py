@@ -97,3 +97,30 @@ def module_noted_before_a_break():
         return x * 2 if tracker.check(made) else x * 3
 
     return Case(f, vector())
+
+
+@program(whole=False)
+def what_cannot_be_noted():
+    """The note raises at its place: what comes after it is not done."""
+    tracker = notes()
+    done = []
+
+    class Small:
+        __slots__ = ("part",)
+
+    def f(x):
+        kept = Small()
+        done.append(kept)
+        try:
+            tracker.tag(kept)
+            done.append("noted")
+        except TypeError as error:
+            lines = 0
+            at = error.__traceback__
+            while at is not None:
+                lines += at.tb_frame.f_code.co_name == "f"
+                at = at.tb_next
+            return x + 1, str(error), lines
+        return x * 2
+
+    return Case(f, vector(), look=lambda: [type(d).__name__ for d in done])
