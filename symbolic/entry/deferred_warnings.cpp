@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "frame_eval/hook.h"
 
 namespace framefuse {
 namespace {
@@ -103,6 +104,21 @@ bool IsShownPlainly(absl::Span<PyObject* const> read) {
   return list != nullptr && PyList_CheckExact(list) && name == "append" && !absl::c_linear_search(read, list);
 }
 
+// Numpy's settings (np.seterr, np.errstate) are those that it came with.
+bool NumpyWarns() {
+  static PyObject* const asks = [] {
+    const Ref numpy = Ref::Steal(PyImport_ImportModule("numpy"));
+    return numpy ? PyObject_GetAttrString(numpy, "geterr") : nullptr;
+  }();
+  static PyObject* const usual =
+      Py_BuildValue("{ssssssss}", "divide", "warn", "over", "warn", "under", "ignore", "invalid", "warn");
+  const HookScope own(HookMode::kOff);
+  const Ref now = asks != nullptr ? Ref::Steal(PyObject_CallNoArgs(asks)) : Ref();
+  const bool same = now && PyObject_RichCompareBool(now, usual, Py_EQ) == 1;
+  PyErr_Clear();
+  return same;
+}
+
 }  // namespace
 
 Ref DeferredWarning::AsTuple() const {
@@ -118,6 +134,7 @@ BorrowedRef WarningFunction() { return say; }
 std::optional<std::size_t> FirstThatIsHeard(absl::Span<const DeferredWarning> warnings,
                                             absl::Span<PyObject* const> read) {
   for (std::size_t i = 0; i < warnings.size(); ++i) {
+    if (warnings[i].by_numpy && !NumpyWarns()) return i;
     PyObject* action = ActionFor(warnings[i]);
     if (action == nullptr || !PyUnicode_Check(action)) return i;
     if (PyUnicode_CompareWithASCIIString(action, "ignore") == 0) continue;

@@ -118,7 +118,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
       if (!t->original) return OfDictToCome(*t);
       from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
-    if (t->memory_of) return OfArray(*t);
+    if (t->is_empty_array()) return OfArray(*t);
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "symbolic/entry/deferred_warnings.h"
 #include "symbolic/entry/recipe.h"
 
 namespace framefuse {
@@ -25,6 +26,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> Of(BorrowedRef object, SourceId source = kNoSource);
   // Of a set. One that is added or discarded by itself may be an object that was made here.
   absl::StatusOr<RecipeId> OfElement(BorrowedRef element, bool may_be_fresh = false);
+  // Arrays of which numpy may warn as it makes them, up to one; null: all.
+  absl::Status AddWarningArrays(const Tracked* last);
   // Whether the entry has the object when it has run: it existed before, or there is a recipe of it by now.
   bool Outlives(BorrowedRef object) const;
   RecipeId Constant(BorrowedRef object, bool element = false);
@@ -35,6 +38,7 @@ class RecipeBuilder {
 
   RecipeProgram Finish() &&;
   const std::vector<Ref>& tensors() const { return tensors_; }  // fakes, by output index
+  const std::vector<DeferredWarning>& numpy_warnings() const { return numpy_warnings_; }
   const std::vector<SourceId>& sources() const { return used_sources_; }
 
  private:
@@ -53,7 +57,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
-  absl::StatusOr<RecipeId> OfArray(const Tracked& array);  // with the memory of a tensor
+  absl::StatusOr<RecipeId> OfArray(const Tracked& array);   // with the memory of a tensor, or made of such
+  absl::StatusOr<RecipeId> OfOperand(BorrowedRef operand);  // of what makes an array
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
   // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
   RecipeId NumberOrText(BorrowedRef object, RecipeId cls);
@@ -73,6 +78,7 @@ class RecipeBuilder {
   Capture& capture_;
   RecipeProgram program_;
   std::vector<Ref> tensors_;
+  std::vector<DeferredWarning> numpy_warnings_;
   std::vector<SourceId> used_sources_;
   absl::flat_hash_map<PyObject*, RecipeId> known_;
   absl::flat_hash_map<SourceId, RecipeId> by_source_;

@@ -1,7 +1,12 @@
-// RecipeBuilder: arrays of numpy that captured code made of tensors.
+// RecipeBuilder: arrays of numpy with the memory of tensors, and what numpy makes of them.
+#include <string>
+
 #include "common/status.h"
 #include "symbolic/capture/capture.h"
+#include "symbolic/journals/made_array.h"
 #include "symbolic/reconstruct/recipe_builder.h"
+#include "symbolic/rules/number_arrays.h"
+#include "symbolic/tracing/later_writes.h"
 
 namespace framefuse {
 namespace {
@@ -16,14 +21,71 @@ PyObject* MakerOfArrays() {
   return method;
 }
 
+// What the entry calls with the operands.
+Ref CallOf(const MadeArray& made) {
+  static PyObject* const helper = [] {
+    const Ref module = Ref::Steal(PyImport_ImportModule("framefuse._array_functions"));
+    return module ? PyObject_GetAttrString(module, "as_entry_calls") : nullptr;
+  }();
+  Ref place = Ref::Create(Py_None);
+  if (made.warns_here && !made.warnings.empty()) {
+    const DeferredWarning& w = made.warnings.front();
+    place = Ref::Steal(PyTuple_Pack(4, w.category.get(), w.path.get(), w.line.get(), w.module.get()));
+  }
+  if (helper == nullptr || !place) return Ref();
+  return Ref::Steal(PyObject_CallFunctionObjArgs(helper, made.function.get(), made.named.get(), place.get(), nullptr));
+}
+
 }  // namespace
 
-absl::StatusOr<RecipeId> RecipeBuilder::OfArray(const Tracked& array) {
-  if (MakerOfArrays() == nullptr) {
-    return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an array of numpy that shares its memory");
+absl::StatusOr<RecipeId> RecipeBuilder::OfOperand(BorrowedRef operand) {
+  PyObject* o = operand;
+  if (IsArray(operand)) return capture_.objects().IsEmptyArray(operand) ? Of(operand) : Constant(operand);
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return Constant(operand);
+  std::vector<RecipeId> items;
+  bool any = false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+    any = any || capture_.objects().IsEmptyArray(item);
+    FF_ASSIGN_OR_RETURN(const RecipeId id, OfOperand(item));
+    items.push_back(id);
   }
-  FF_ASSIGN_OR_RETURN(const RecipeId tensor, Of(array.memory_of));
-  return known_[array.representative.get()] = Add(RecipeOp::kCall, {tensor}, MakerOfArrays());
+  return any ? Add(RecipeOp::kTuple, std::move(items)) : Constant(operand);
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfArray(const Tracked& array) {
+  if (array.memory_of) {
+    if (MakerOfArrays() == nullptr) {
+      return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an array of numpy that shares its memory");
+    }
+    FF_ASSIGN_OR_RETURN(const RecipeId tensor, Of(array.memory_of));
+    return known_[array.representative.get()] = Add(RecipeOp::kCall, {tensor}, MakerOfArrays());
+  }
+  const MadeArray& made = *array.made;
+  if (absl::Status s = AddWarningArrays(&array); !s.ok()) return s;
+  for (const auto& [tensor, from] : made.reads) {
+    if (tracing::IsWrittenFrom(tensor, from)) {
+      return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a write to the memory of an array that numpy reads");
+    }
+  }
+  std::vector<RecipeId> operands;
+  for (const Ref& arg : made.args) {
+    FF_ASSIGN_OR_RETURN(const RecipeId id, OfOperand(arg));
+    operands.push_back(id);
+  }
+  const Ref call = CallOf(made);
+  if (!call) return absl::InternalError("a call of numpy could not be kept");
+  numpy_warnings_.insert(numpy_warnings_.end(), made.warnings.begin(), made.warnings.end());
+  return known_[array.representative.get()] = Add(RecipeOp::kNumpy, std::move(operands), call);
+}
+
+absl::Status RecipeBuilder::AddWarningArrays(const Tracked* last) {
+  for (const auto& t : capture_.objects().tracked().all()) {
+    if (t.get() == last) break;
+    if (t->made == nullptr || t->made->warnings.empty() || known_.contains(t->representative.get())) continue;
+    if (absl::StatusOr<RecipeId> id = OfArray(*t); !id.ok()) return id.status();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace framefuse

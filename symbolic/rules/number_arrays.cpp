@@ -147,10 +147,10 @@ bool IsSizeAttribute(std::string_view name) {
 
 bool IsReadMethod(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string_view>{
-      "all",    "any",      "argmax", "argmin",    "argsort", "astype",       "clip",       "copy", "cumprod",
-      "cumsum", "diagonal", "dot",    "flatten",   "item",    "max",          "mean",       "min",  "nonzero",
-      "prod",   "ravel",    "repeat", "reshape",   "round",   "searchsorted", "squeeze",    "std",  "sum",
-      "take",   "tolist",   "trace",  "transpose", "var",     "__len__",      "__getitem__"};
+      "all",      "any",      "argmax", "argmin",  "argsort",   "astype",       "clip",    "copy",       "cumprod",
+      "cumsum",   "diagonal", "dot",    "flatten", "item",      "max",          "mean",    "min",        "nonzero",
+      "prod",     "ravel",    "repeat", "reshape", "round",     "searchsorted", "squeeze", "std",        "sum",
+      "swapaxes", "take",     "tolist", "trace",   "transpose", "var",          "__len__", "__getitem__"};
   return names->contains(name);
 }
 

@@ -1,0 +1,34 @@
+#include "symbolic/tracing/later_writes.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "symbolic/tracing/fake_tensor.h"
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+
+int NodesNow() {
+  Recorder* recorder = Recorder::Current();
+  return recorder == nullptr ? 0 : static_cast<int>(recorder->graph().nodes.size());
+}
+
+bool IsWrittenFrom(BorrowedRef tensor, int from) {
+  Recorder* recorder = Recorder::Current();
+  const FakeImpl* fake = AsFake(THPVariable_Unpack(tensor.get()));
+  if (recorder == nullptr || fake == nullptr) return true;
+  const ir::Graph& graph = recorder->graph();
+  const ir::StorageId storage = graph.value(fake->value()).storage;
+  for (std::size_t i = static_cast<std::size_t>(from); i < graph.nodes.size(); ++i) {
+    const ir::Node& n = graph.nodes[i];
+    if (!n.op->mutates()) continue;
+    bool written = false;
+    for (std::size_t a = 0; a < n.args.size(); ++a) {
+      if (!n.op->arguments()[a].written) continue;
+      ir::ForEachValue(n.args[a], [&](ir::ValueId v) { written = written || graph.value(v).storage == storage; });
+    }
+    if (written) return true;
+  }
+  return false;
+}
+
+}  // namespace framefuse::tracing
