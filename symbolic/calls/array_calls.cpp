@@ -70,7 +70,15 @@ Ref TupleOf(const Numbers& numbers) {
   return tuple;
 }
 
+// Torch warns of one that is not.
+bool IsWriteable(BorrowedRef array) {
+  const Ref flags = Ref::Steal(PyObject_GetAttrString(array, "flags"));
+  const Ref may = flags ? Ref::Steal(PyObject_GetAttrString(flags, "writeable")) : Ref();
+  return may.get() == Py_True;
+}
+
 ViewOf FindView(BorrowedRef whole, BorrowedRef part) {
+  if (!IsWriteable(part)) return {};
   Ref both[2];
   {
     const tracing::Tracer::Suspended suspended;

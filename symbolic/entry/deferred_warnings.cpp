@@ -77,6 +77,21 @@ PyObject* ActionFor(const DeferredWarning& w) {
   return Named("defaultaction");
 }
 
+// Of numpy's, text and place are known when it comes.
+bool AnyFilterMakesErrors(const DeferredWarning& w) {
+  PyObject* filters = Named("filters");
+  if (filters == nullptr || !PyList_Check(filters)) return true;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i) {
+    PyObject* filter = PyList_GET_ITEM(filters, i);
+    if (!PyTuple_Check(filter) || PyTuple_GET_SIZE(filter) != 5) return true;
+    PyObject* action = PyTuple_GET_ITEM(filter, 0);
+    if (!PyUnicode_Check(action)) return true;
+    if (PyUnicode_CompareWithASCIIString(action, "error") != 0) continue;
+    if (PyObject_IsSubclass(w.category.get(), PyTuple_GET_ITEM(filter, 2)) != 0) return (PyErr_Clear(), true);
+  }
+  return false;
+}
+
 bool IsTextStream(PyObject* stream) {
   static PyObject* const module = PyImport_ImportModule("io");
   if (stream == nullptr || stream == Py_None) return true;
@@ -134,7 +149,7 @@ BorrowedRef WarningFunction() { return say; }
 std::optional<std::size_t> FirstThatIsHeard(absl::Span<const DeferredWarning> warnings,
                                             absl::Span<PyObject* const> read) {
   for (std::size_t i = 0; i < warnings.size(); ++i) {
-    if (warnings[i].by_numpy && !NumpyWarns()) return i;
+    if (warnings[i].by_numpy && (!NumpyWarns() || AnyFilterMakesErrors(warnings[i]))) return i;
     PyObject* action = ActionFor(warnings[i]);
     if (action == nullptr || !PyUnicode_Check(action)) return i;
     if (PyUnicode_CompareWithASCIIString(action, "ignore") == 0) continue;

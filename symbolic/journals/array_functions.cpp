@@ -65,6 +65,14 @@ bool IsQuiet(std::string_view name) {
   return names->contains(name);
 }
 
+// To a type that the program named: not every number is one of that type.
+bool MayCast(std::string_view name, const MadeArray& how) {
+  for (const char* key : {"dtype", "casting"}) {
+    if (PyDict_GetItemString(how.named, key) != nullptr) return true;
+  }
+  return (name == "asarray" || name == "ascontiguousarray") && how.args.size() > 1;
+}
+
 bool IsNumpyCallable(BorrowedRef callable, std::string_view name) {
   if (callable.type() == &PyMethodDescr_Type) {
     return IsArrayType(reinterpret_cast<PyDescrObject*>(callable.get())->d_type) && IsReadMethod(name);
@@ -96,6 +104,15 @@ bool IsPlainOperand(BorrowedRef object) {
   return o == Py_Ellipsis || IsForNumpy(object) || IsTypeOfNumbers(object);
 }
 
+// Written later, it would be another key, and no guard of its own tells.
+bool HoldsArray(BorrowedRef object) {
+  PyObject* o = object;
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return IsArray(object);
+  bool any = false;
+  for (Py_ssize_t i = 0; !any && i < PySequence_Fast_GET_SIZE(o); ++i) any = HoldsArray(PySequence_Fast_GET_ITEM(o, i));
+  return any;
+}
+
 char KindOf(BorrowedRef array) {
   const Ref dtype = Ref::Steal(PyObject_GetAttrString(array, "dtype"));
   const Ref kind = dtype ? Ref::Steal(PyObject_GetAttrString(dtype, "kind")) : Ref();
@@ -103,9 +120,23 @@ char KindOf(BorrowedRef array) {
   return text == nullptr ? '?' : text[0];
 }
 
+// No objects, whose own code would run; no complex numbers, of which numpy warns when it drops a part.
+bool HoldsRealNumbers(BorrowedRef array) { return std::string_view("biuf").find(KindOf(array)) != std::string_view::npos; }
+
 bool HasNoElement(BorrowedRef array) {
   const Ref size = Ref::Steal(PyObject_GetAttrString(array, "size"));
   return !size || PyLong_AsLong(size) == 0;
+}
+
+// Numpy warns of fewer numbers than degrees of freedom, whatever they are.
+bool HasOwnDegreesOfFreedom(std::string_view name, std::size_t positional, BorrowedRef kwnames) {
+  if (name != "std" && name != "var") return false;
+  bool plain = positional <= 2;
+  for (Py_ssize_t i = 0; kwnames && plain && i < PyTuple_GET_SIZE(kwnames.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(kwnames.get(), i);
+    plain = PyUnicode_CompareWithASCIIString(key, "axis") == 0 || PyUnicode_CompareWithASCIIString(key, "keepdims") == 0;
+  }
+  return !plain;
 }
 
 // A negative power of an integer raises.
@@ -146,7 +177,7 @@ std::optional<Value> ArrayFunctions::Call(BorrowedRef callable, absl::Span<const
   if (!IsNumpyCallable(callable, name) || ValuesDecide(name)) return std::nullopt;
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   if (name == "where" && args.size() - named != 3) return std::nullopt;
-  if ((name == "std" || name == "var") && named + args.size() > 2) return std::nullopt;  // too few degrees of freedom
+  if (HasOwnDegreesOfFreedom(name, args.size() - named, kwnames)) return std::nullopt;
   if (name != "where" && MayWriteArray(callable, args, kwnames)) return std::nullopt;
   return Make(callable, args, kwnames);
 }
@@ -160,7 +191,10 @@ std::optional<Value> ArrayFunctions::Operator(BorrowedRef function, absl::Span<c
 
 std::optional<Value> ArrayFunctions::Item(ValueView array, ValueView key) {
   const ValueView operands[] = {array, key};
-  if (!IsAmong(absl::MakeConstSpan(operands, 1)) || IsArray(key.object)) return std::nullopt;
+  if (!IsAmong(absl::MakeConstSpan(operands, 1))) return std::nullopt;
+  if (IsAmong(absl::MakeConstSpan(operands).subspan(1))) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "an index of an array whose numbers are not known");
+  }
   return Make(NamedOperator("getitem"), operands, BorrowedRef());
 }
 
@@ -195,14 +229,15 @@ Ref ArrayFunctions::Operand(ValueView v) {
     (void)breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a list from outside with arrays of tensors");
     return Ref();
   }
-  if (!IsPlainOperand(v.object)) {
+  if (!IsPlainOperand(v.object) || (HoldsArray(v.object) && !IsArray(v.object))) {
     (void)breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "an array of numpy with the memory of a tensor");
     return Ref();
   }
   if (!arguments_.PrepareNative(v)) return Ref();
   if (!IsArray(v.object) && !PyList_CheckExact(v.object.get())) return Ref::Create(v.object);
   // What a guard compared: the program's own may be written by then.
-  return Ref::Steal(PyObject_CallMethod(v.object.get(), "copy", nullptr));
+  if (!IsArray(v.object)) return Ref::Steal(PySequence_List(v.object));
+  return Ref::Steal(PyObject_CallMethod(v.object.get(), "copy", "s", "K"));
 }
 
 Ref ArrayFunctions::Named(absl::Span<const ValueView> values, BorrowedRef kwnames) {
@@ -243,9 +278,9 @@ void ArrayFunctions::NoteReads(BorrowedRef operand, MadeArray& how) const {
   PyErr_Clear();
 }
 
-bool ArrayFunctions::NoteWarnings(MadeArray& how) {
+bool ArrayFunctions::NoteWarnings(MadeArray& how, bool warned) {
   const std::string name = NameOf(how.function);
-  if (IsQuiet(name)) return true;
+  if (!warned && IsQuiet(name) && !MayCast(name, how)) return true;
   static PyObject* const asks = Helper("warns_in_own_code");
   const HookScope own(HookMode::kOff);
   const Ref in_own = asks != nullptr ? Ref::Steal(PyObject_CallOneArg(asks, how.function)) : Ref();
@@ -263,9 +298,12 @@ bool ArrayFunctions::NoteWarnings(MadeArray& how) {
   return true;
 }
 
-Value ArrayFunctions::Note(Ref result, MadeArray how) {
+Value ArrayFunctions::Note(Ref result, MadeArray how, bool warned) {
   if (!IsArray(result)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a number that numpy makes of an array of a tensor");
+  }
+  if (!HoldsRealNumbers(result)) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array of complex numbers, or of no numbers");
   }
   if (objects_.Find(result) != nullptr) return Value{std::move(result), kNoSource};  // an operand itself
   const bool part = IsPartOf(result, true);
@@ -275,7 +313,7 @@ Value ArrayFunctions::Note(Ref result, MadeArray how) {
   if (!part) {
     for (const Ref& operand : how.args) NoteReads(operand, how);
   }
-  if (!NoteWarnings(how)) return Value();
+  if (!NoteWarnings(how, warned)) return Value();
   objects_.NoteMadeArray(result, std::move(how));
   return Value{std::move(result), kNoSource};
 }
@@ -289,24 +327,26 @@ Value ArrayFunctions::Make(BorrowedRef function, absl::Span<const ValueView> arg
   for (const ValueView& v : args.subspan(0, args.size() - named)) {
     Ref operand = Operand(v);
     if (!operand) return Value();
-    if (IsArray(operand) && HasNoElement(operand)) {
-      return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array without elements");
+    if (IsArray(operand) && (HasNoElement(operand) || !HoldsRealNumbers(operand))) {
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array without elements, or of complex numbers");
     }
     how.args.push_back(std::move(operand));
   }
   static PyObject* const tries = Helper("on_zeros");
-  Ref result;
+  Ref told;  // the result, and whether numpy would have warned
   {
     const HookScope own(HookMode::kOff);
     std::vector<PyObject*> all = {function.get(), how.named.get()};
     for (const Ref& operand : how.args) all.push_back(operand.get());
-    if (tries != nullptr) result = Ref::Steal(PyObject_Vectorcall(tries, all.data(), all.size(), nullptr));
+    if (tries != nullptr) told = Ref::Steal(PyObject_Vectorcall(tries, all.data(), all.size(), nullptr));
   }
-  if (!result) return boundary_.Wrap(Ref());
+  if (!told) return boundary_.Wrap(Ref());
+  Ref result = Ref::Create(PyTuple_GET_ITEM(told.get(), 0));
+  const bool warned = PyTuple_GET_ITEM(told.get(), 1) == Py_True;
   if (IsArray(result) && IsPowerThatMayRaise(NameOf(function), args, result)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a power of an array of integers");
   }
-  return Note(std::move(result), std::move(how));
+  return Note(std::move(result), std::move(how), warned);
 }
 
 }  // namespace framefuse

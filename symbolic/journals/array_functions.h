@@ -43,9 +43,10 @@ class ArrayFunctions {
   Ref Operand(ValueView v);
   Ref ListOfOperands(ValueView v);
   Ref Named(absl::Span<const ValueView> values, BorrowedRef kwnames);
-  Value Note(Ref result, MadeArray how);
+  // `warned`: of zeros, even.
+  Value Note(Ref result, MadeArray how, bool warned);
   // False: broke.
-  [[nodiscard]] bool NoteWarnings(MadeArray& how);
+  [[nodiscard]] bool NoteWarnings(MadeArray& how, bool warned);
   void NoteReads(BorrowedRef operand, MadeArray& how) const;
   bool IsPartOf(BorrowedRef array, bool empty) const;  // of an array that is empty, or that is not
 

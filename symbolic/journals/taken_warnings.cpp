@@ -100,7 +100,7 @@ std::optional<DeferredWarning> TakeWarning(PyThreadState* thread, frame_ops::Fra
 }
 
 std::optional<DeferredWarning> NumpyWarningHere(const FrameStack& frames, std::string_view text) {
-  if (kFiltersMayBeOfAContext || !WarningFunction() || frames.all().empty()) return std::nullopt;
+  if (FiltersMayBeOfAContext() || !WarningFunction() || frames.all().empty()) return std::nullopt;
   const Activation& innermost = *frames.all().back();
   PyCodeObject* code = frame_ops::Code(innermost.frame);
   DeferredWarning w;

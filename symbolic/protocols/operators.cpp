@@ -84,7 +84,7 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   if (nb_op == NB_MATRIX_MULTIPLY) {
     static PyObject* const product = PyObject_GetAttrString(THPVariableClass, "matmul");
     const ValueView operands[] = {left, right};
-    if (SizedSubstitute(sizes_, objects_, product, operands)) {
+    if (SizedSubstitute(sizes_, product, operands)) {
       return meaning_.Call(act, ValueView(product, kNoSource), operands, BorrowedRef());
     }
   }

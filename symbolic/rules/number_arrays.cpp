@@ -21,8 +21,8 @@ constexpr Py_ssize_t kMostBytes = 1 << 16;
 
 struct Contents {
   std::string format;
-  std::vector<Py_ssize_t> sizes;
-  std::string bytes;  // row by row
+  std::vector<Py_ssize_t> sizes, strides;  // numpy lays out its results as their operands
+  std::string bytes;                       // row by row
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
@@ -44,7 +44,8 @@ class Buffer {
   }
   std::optional<Contents> Read() {
     if (!HoldsNumbers()) return std::nullopt;
-    Contents contents{view_.format, {view_.shape, view_.shape + view_.ndim}, {}};
+    Contents contents{view_.format, {view_.shape, view_.shape + view_.ndim}, {}, {}};
+    if (view_.strides != nullptr) contents.strides.assign(view_.strides, view_.strides + view_.ndim);
     contents.bytes.resize(static_cast<std::size_t>(view_.len));
     if (PyBuffer_ToContiguous(contents.bytes.data(), &view_, view_.len, 'C') != 0) {
       PyErr_Clear();

@@ -1,5 +1,7 @@
 """Arrays that numpy makes of arrays that a graph's tensors are the memory of: parts, and arrays that own their memory."""
 
+import warnings
+
 import numpy as np
 import torch
 
@@ -224,3 +226,111 @@ def sizes_and_axes_from_the_arguments():
         return a[:n], np.roll(a, n), a + n, np.expand_dims(a, n - 1)
 
     return Case(f, vector(4), 1, then=[lambda: Args(vector(4), 2), lambda: Args(vector(4), 1)])
+
+
+@program(whole=False)
+def an_index_that_values_decide():
+    def f(x):
+        a = (x * 2).numpy()
+        return a[a[:, 0] > 1, 0], a[(a > 1)], a + 1
+
+    return with_others(f)
+
+
+@program(whole=False)
+def an_index_from_outside_is_written():
+    rows = np.array([0, 2])
+
+    def f(x):
+        a = (x * 2).numpy()
+        return a[rows], a[rows, 1]
+
+    def change():
+        rows[1] = 1
+
+    def change_back():
+        rows[1] = 2
+
+    return Case(f, matrix(3, 4), observe=rows, then=[change, change_back])
+
+
+@program(whole=False)
+def casts_that_numpy_warns_of():
+    def f(x):
+        a = (x * 1).numpy()
+        return np.asarray(a, np.int32), np.concatenate([a, a], dtype=np.int64, casting="unsafe"), np.maximum(a, 1e300)
+
+    return Case(f, torch.ones(3), then=[lambda: Args(torch.tensor([0.0, float("nan"), 1.0]))])
+
+
+@program(whole=False)
+def numbers_of_other_kinds():
+    def f(x):
+        a = (x * 2).numpy()
+        z = (x + 1j).numpy()
+        return a.astype(object), z + 1, np.abs(z), a.astype(np.complex64), z.astype(np.float32)
+
+    return with_others(f)
+
+
+@program(whole=False)
+def fewer_numbers_than_degrees_of_freedom():
+    def f(x):
+        a = (x * 2).numpy()
+        return np.std(a, axis=0, ddof=1), a.var(0, ddof=2), np.var(a, 1)
+
+    return Case(f, matrix(1, 4), then=[lambda: Args(matrix(1, 4) * 3), lambda: Args(matrix(3, 4))])
+
+
+@program(whole=False)
+def a_filter_of_what_numpy_says_itself():
+    def f(x):
+        try:
+            return (x * 1).numpy().sum(axis=0), x + 1
+        except RuntimeWarning as error:
+            return str(error), x
+
+    def under_filter(x, action):
+        with warnings.catch_warnings():
+            warnings.filterwarnings(action, message="invalid value encountered in reduce")
+            return f(x)
+
+    given = torch.tensor([[float("inf")], [float("-inf")]])
+    return Case(under_filter, torch.ones(2, 1), "ignore", then=[lambda k=k: Args(given, k) for k in ("ignore", "error", "ignore")])
+
+
+@program
+def operands_that_lie_otherwise():
+    both = [np.asfortranarray(np.arange(12.0).reshape(3, 4)), np.arange(12.0).reshape(3, 4)]
+
+    def f(x, k):
+        a = x.t().numpy().T
+        return (a.T * both[k].T, a + both[k], a[:, ::2] * both[k][:, ::2])
+
+    return Case(f, matrix(3, 4), 0, then=[lambda: Args(matrix(3, 4), 1), lambda: Args(matrix(3, 4), 0)])
+
+
+@program(whole=False)
+def statistics_are_written_behind():
+    norm = torch.nn.BatchNorm1d(4)
+
+    def f(x):
+        before = norm.running_mean.numpy() + 1
+        y = norm(x)
+        return before, y, norm.running_mean.numpy() * 2
+
+    return with_others(f)
+
+
+@program(whole=False)
+def gradients_are_added_behind():
+    w = torch.ones(4, requires_grad=True)
+    w.grad = torch.ones(4)
+
+    def f(x):
+        seen = w.grad.numpy()
+        before = seen + 1
+        (x * w).sum().backward()
+        return before, seen, w.grad.numpy() + 1
+
+    return with_others(f, observe=w)
