@@ -138,6 +138,8 @@ Value NativeCalls::CallNumpy(ValueView callable, absl::Span<const ValueView> arg
   }
   if (MayWriteArray(callable.object, args, kwnames))
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
+  if (WarnsOfTooFew(callable.object, args, kwnames))
+    return breaks_.Break(GraphBreakKind::kSideEffectCall, "numpy's warning of too few numbers");
   boundary_.RaiseNumpyErrors();
   const HookScope own(HookMode::kOff);  // its frames are not the program's
   Ref result = Ref::Steal(Vectorcall(callable.object, args, kwnames));

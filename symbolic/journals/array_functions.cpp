@@ -81,14 +81,6 @@ bool IsNumpyCallable(BorrowedRef callable, std::string_view name) {
   return rule != nullptr && rule->kind == CallRule::Kind::kNumpy && PyType_Check(callable.get()) == 0;
 }
 
-bool IsTypeOfNumbers(BorrowedRef object) {
-  static PyObject* const type = [] {
-    const Ref numpy = Ref::Steal(PyImport_ImportModule("numpy"));
-    return numpy ? PyObject_GetAttrString(numpy, "dtype") : nullptr;
-  }();
-  return type != nullptr && PyObject_IsInstance(object.get(), type) == 1;
-}
-
 // A key of an array, or a number, a type, a text, None.
 bool IsPlainOperand(BorrowedRef object) {
   PyObject* o = object;
@@ -128,22 +120,32 @@ bool HasNoElement(BorrowedRef array) {
   return !size || PyLong_AsLong(size) == 0;
 }
 
-// Numpy warns of fewer numbers than degrees of freedom, whatever they are.
-bool HasOwnDegreesOfFreedom(std::string_view name, std::size_t positional, BorrowedRef kwnames) {
-  if (name != "std" && name != "var") return false;
-  bool plain = positional <= 2;
-  for (Py_ssize_t i = 0; kwnames && plain && i < PyTuple_GET_SIZE(kwnames.get()); ++i) {
-    PyObject* key = PyTuple_GET_ITEM(kwnames.get(), i);
-    plain = PyUnicode_CompareWithASCIIString(key, "axis") == 0 || PyUnicode_CompareWithASCIIString(key, "keepdims") == 0;
-  }
-  return !plain;
-}
-
 // A negative power of an integer raises.
 bool IsPowerThatMayRaise(std::string_view name, absl::Span<const ValueView> args, BorrowedRef result) {
   if (name != "power" && name != "pow") return false;
   if (KindOf(result) == 'f') return false;
   return args.size() != 2 || !PyLong_CheckExact(args[1].object.get()) || PyLong_AsLong(args[1].object.get()) < 0;
+}
+
+// Of an operand that guards decide, or itself one: a list may hold it.
+bool IsPartOfAny(BorrowedRef array, const std::vector<Ref>& operands) {
+  const auto is_or_holds = [](BorrowedRef operand, BorrowedRef part) {
+    PyObject* o = operand;
+    if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return o == part.get();
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      if (PySequence_Fast_GET_ITEM(o, i) == part.get()) return true;
+    }
+    return false;
+  };
+  Ref part = Ref::Create(array);
+  while (part && IsArray(part)) {
+    for (const Ref& operand : operands) {
+      if (is_or_holds(operand, part)) return true;
+    }
+    part = Ref::Steal(PyObject_GetAttrString(part, "base"));
+  }
+  PyErr_Clear();
+  return false;
 }
 
 }  // namespace
@@ -177,7 +179,7 @@ std::optional<Value> ArrayFunctions::Call(BorrowedRef callable, absl::Span<const
   if (!IsNumpyCallable(callable, name) || ValuesDecide(name)) return std::nullopt;
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   if (name == "where" && args.size() - named != 3) return std::nullopt;
-  if (HasOwnDegreesOfFreedom(name, args.size() - named, kwnames)) return std::nullopt;
+  if (WarnsOfTooFew(callable, args, kwnames)) return std::nullopt;
   if (name != "where" && MayWriteArray(callable, args, kwnames)) return std::nullopt;
   return Make(callable, args, kwnames);
 }
@@ -252,10 +254,10 @@ Ref ArrayFunctions::Named(absl::Span<const ValueView> values, BorrowedRef kwname
   return named;
 }
 
-bool ArrayFunctions::IsPartOf(BorrowedRef array, bool empty) const {
+bool ArrayFunctions::IsPartOfEmpty(BorrowedRef array) const {
   Ref part = Ref::Steal(PyObject_GetAttrString(array, "base"));
   while (part && IsArray(part)) {
-    if (objects_.IsEmptyArray(part) == empty) return true;
+    if (objects_.IsEmptyArray(part)) return true;
     part = Ref::Steal(PyObject_GetAttrString(part, "base"));
   }
   PyErr_Clear();
@@ -306,8 +308,8 @@ Value ArrayFunctions::Note(Ref result, MadeArray how, bool warned) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array of complex numbers, or of no numbers");
   }
   if (objects_.Find(result) != nullptr) return Value{std::move(result), kNoSource};  // an operand itself
-  const bool part = IsPartOf(result, true);
-  if (IsPartOf(result, false)) {
+  const bool part = IsPartOfEmpty(result);
+  if (!part && IsPartOfAny(result, how.args)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array of numpy that is a part of one that guards decide");
   }
   if (!part) {

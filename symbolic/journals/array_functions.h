@@ -48,7 +48,7 @@ class ArrayFunctions {
   // False: broke.
   [[nodiscard]] bool NoteWarnings(MadeArray& how, bool warned);
   void NoteReads(BorrowedRef operand, MadeArray& how) const;
-  bool IsPartOf(BorrowedRef array, bool empty) const;  // of an array that is empty, or that is not
+  bool IsPartOfEmpty(BorrowedRef array) const;
 
   FrameStack& frames_;
   BreakController& breaks_;

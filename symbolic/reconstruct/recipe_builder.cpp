@@ -10,6 +10,7 @@
 #include "symbolic/messages/code_text.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/native_items.h"
+#include "symbolic/rules/number_arrays.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/sharded_tensors.h"
 
@@ -122,6 +123,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }
+  if (IsOwnTypeOfNumbers(object)) return Constant(object);
   if (tracing::IsShardedFake(object)) return OfSharded(object);
   if (IsFakeTensor(object)) {
     tensors_.push_back(Ref::Create(object));

@@ -237,21 +237,28 @@ def an_index_that_values_decide():
     return with_others(f)
 
 
-@program(whole=False)
+@program
 def an_index_from_outside_is_written():
     rows = np.array([0, 2])
 
-    def f(x):
+    def f(x, rows):
         a = (x * 2).numpy()
-        return a[rows], a[rows, 1]
+        return a[rows], a * rows[1]
 
     def change():
         rows[1] = 1
 
-    def change_back():
-        rows[1] = 2
+    return Case(f, matrix(3, 4), rows, then=[change, lambda: Args(matrix(3, 4), np.array([0, 2])), lambda: Args(matrix(3, 4), rows)])
 
-    return Case(f, matrix(3, 4), observe=rows, then=[change, change_back])
+
+@program(whole=False)
+def an_array_from_outside_within_a_key():
+    def f(x, rows):
+        a = (x * 2).numpy()
+        return a[rows, 1]
+
+    rows = np.array([0, 2])
+    return Case(f, matrix(3, 4), rows, then=[lambda: rows.put(1, 1), lambda: Args(matrix(3, 4), np.array([0, 2]))])
 
 
 @program(whole=False)
@@ -334,3 +341,28 @@ def gradients_are_added_behind():
         return before, seen, w.grad.numpy() + 1
 
     return with_others(f, observe=w)
+
+
+@program(whole=False)
+def another_shape_behind():
+    def f(x):
+        y = x * 2
+        a = y.numpy()
+        before = a + 1
+        y.t_()
+        y.unsqueeze_(0)
+        return a, before, y, y.numpy()[0] + 1
+
+    return with_others(f)
+
+
+@program(whole=False)
+def other_data_behind():
+    def f(x):
+        y = x * 2
+        a = y.numpy()
+        y.data = x + 5
+        y.add_(1)
+        return a, a * 2, y, y.numpy() + 1
+
+    return with_others(f)
