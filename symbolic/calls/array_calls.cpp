@@ -12,6 +12,7 @@
 
 #include "guards/leaf/tensor.h"
 #include "symbolic/calls/native_calls.h"
+#include "symbolic/journals/array_memory.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
@@ -32,6 +33,8 @@ bool HasTypeOfNumpy(c10::ScalarType type) {
   constexpr c10::ScalarType kTypes[] = {Bool, Byte, Char, Short, Int, Long, Half, Float, Double};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
 }
+
+constexpr const char* kLost = "an array of numpy whose tensor became another";
 
 using Numbers = std::vector<std::int64_t>;
 
@@ -123,6 +126,7 @@ ArrayCalls::ArrayCalls(Journals& journals, NativeCalls& natives)
 Value ArrayCalls::TensorOf(Activation& act, ValueView array) {
   Tracked* t = objects_.Find(array.object);
   if (t != nullptr && t->memory_of) {
+    if (HasLostItsTensor(*t)) return breaks_.Break(GraphBreakKind::kOpaqueObject, kLost);
     return natives_.CallTorch(act, MethodOfTensors("detach"), {ValueView(t->memory_of, kNoSource)}, BorrowedRef());
   }
   if (t != nullptr && t->made) return TensorOfMade(act, array.object);
@@ -163,6 +167,7 @@ Value ArrayCalls::TensorOfMade(Activation& act, BorrowedRef array) {
   if (view.method == nullptr) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a tensor of an array that numpy makes of a tensor's");
   }
+  if (HasLostItsTensor(*root)) return breaks_.Break(GraphBreakKind::kOpaqueObject, kLost);
   const Value tensor =
       natives_.CallTorch(act, MethodOfTensors("detach"), {ValueView(root->memory_of, kNoSource)}, BorrowedRef());
   if (!tensor) return Value();
@@ -195,7 +200,10 @@ std::optional<Value> ArrayCalls::ArrayOf(BorrowedRef tensor) {
   const bool plain = t.device().is_cpu() && t.layout() == c10::Layout::Strided && !t.requires_grad() && !t.is_conj() &&
                      !t.is_neg() && HasTypeOfNumpy(t.scalar_type()) &&
                      tensor.type() == reinterpret_cast<PyTypeObject*>(THPVariableClass);
-  Ref array = plain ? EmptyArrayLike(t) : Ref();
+  const Tracked* known = objects_.Find(tensor);
+  // The entry makes the array before the tensor gets its new shape or memory.
+  const bool rebound = known != nullptr && known->source != kNoSource && tracing::IsRebound(tensor);
+  Ref array = plain && !rebound ? EmptyArrayLike(t) : Ref();
   if (!array) return std::nullopt;
   objects_.NoteArray(array, tensor);
   return Value{std::move(array), kNoSource};

@@ -96,7 +96,8 @@ BorrowedRef CachedCalls::CacheKeyPart(ValueView arg) {
     return t->original;
   }
   const bool plain = PyTuple_CheckExact(arg.object.get()) || IsImmutableKey(arg.object);
-  if (plain && arguments_.PrepareNative(arg) && (IsImmutableKey(arg.object) || AllLeaves(arg.object))) return arg.object;
+  if (plain && arguments_.PrepareNative(arg) && (IsImmutableKey(arg.object) || AllLeaves(arg.object)))
+    return arg.object;
   static_cast<void>(breaks_.Break(GraphBreakKind::kUnlistedCallable,
                                   "a cached function called with an object that has its own hash"));
   return nullptr;

@@ -35,8 +35,8 @@ std::string NameOf(BorrowedRef callable) {
 // As numpy's warnings name what a function of the module operator, or a method, does.
 std::string NameInWarnings(const std::string& name) {
   static const auto* names = new absl::flat_hash_map<std::string, std::string>{
-      {"sub", "subtract"},          {"mul", "multiply"}, {"truediv", "divide"}, {"floordiv", "floor_divide"},
-      {"mod", "remainder"},         {"pow", "power"},    {"astype", "cast"}};
+      {"sub", "subtract"},  {"mul", "multiply"}, {"truediv", "divide"}, {"floordiv", "floor_divide"},
+      {"mod", "remainder"}, {"pow", "power"},    {"astype", "cast"}};
   const auto found = names->find(name);
   return found == names->end() ? name : found->second;
 }
@@ -44,7 +44,7 @@ std::string NameInWarnings(const std::string& name) {
 // What their result looks like, or whether they raise, is decided by the numbers in an array.
 bool ValuesDecide(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string_view>{
-      "arange", "linspace", "full", "zeros", "ones",   "nonzero", "repeat",       "take",
+      "arange", "linspace", "full", "zeros",  "ones",   "nonzero", "repeat",       "take",
       "gcd",    "lcm",      "item", "tolist", "median", "__len__", "searchsorted", "__getitem__"};
   return names->contains(name);
 }
@@ -52,16 +52,20 @@ bool ValuesDecide(std::string_view name) {
 // Of any numbers: no overflow, no division, no rounding.
 bool IsQuiet(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string_view>{
-      "abs",       "absolute",  "all",         "any",      "argmax",    "argmin",        "argsort",     "asarray",
-      "atleast_1d", "atleast_2d", "atleast_3d", "ascontiguousarray", "broadcast_to", "clip", "concatenate", "copy",
-      "copysign",  "diagonal",  "dstack",      "eq",       "equal",     "expand_dims",   "fabs",        "flatten",
-      "flip",      "fliplr",    "flipud",      "fmax",     "fmin",      "ge",            "getattr",     "getitem",
-      "greater",   "greater_equal", "gt",      "hstack",   "invert",    "isfinite",      "isinf",       "isnan",
-      "le",        "less",      "less_equal",  "logical_and", "logical_not", "logical_or", "logical_xor", "lt",
-      "max",       "maximum",   "min",         "minimum",  "moveaxis",  "ne",            "neg",         "negative",
-      "not_equal", "ones_like", "pos",         "ravel",    "reshape",   "roll",          "rot90",       "sort",
-      "squeeze",   "stack",     "swapaxes",    "tile",     "transpose", "tril",          "triu",        "vstack",
-      "where",     "zeros_like", "amax",       "amin",     "column_stack", "rollaxis",   "diag",        "sign"};
+      "abs",          "absolute",    "all",         "any",           "argmax",       "argmin",
+      "argsort",      "asarray",     "atleast_1d",  "atleast_2d",    "atleast_3d",   "ascontiguousarray",
+      "broadcast_to", "clip",        "concatenate", "copy",          "copysign",     "diagonal",
+      "dstack",       "eq",          "equal",       "expand_dims",   "fabs",         "flatten",
+      "flip",         "fliplr",      "flipud",      "fmax",          "fmin",         "ge",
+      "getattr",      "getitem",     "greater",     "greater_equal", "gt",           "hstack",
+      "invert",       "isfinite",    "isinf",       "isnan",         "le",           "less",
+      "less_equal",   "logical_and", "logical_not", "logical_or",    "logical_xor",  "lt",
+      "max",          "maximum",     "min",         "minimum",       "moveaxis",     "ne",
+      "neg",          "negative",    "not_equal",   "ones_like",     "pos",          "ravel",
+      "reshape",      "roll",        "rot90",       "sort",          "squeeze",      "stack",
+      "swapaxes",     "tile",        "transpose",   "tril",          "triu",         "vstack",
+      "where",        "zeros_like",  "amax",        "amin",          "column_stack", "rollaxis",
+      "diag",         "sign"};
   return names->contains(name);
 }
 
@@ -113,7 +117,9 @@ char KindOf(BorrowedRef array) {
 }
 
 // No objects, whose own code would run; no complex numbers, of which numpy warns when it drops a part.
-bool HoldsRealNumbers(BorrowedRef array) { return std::string_view("biuf").find(KindOf(array)) != std::string_view::npos; }
+bool HoldsRealNumbers(BorrowedRef array) {
+  return std::string_view("biuf").find(KindOf(array)) != std::string_view::npos;
+}
 
 bool HasNoElement(BorrowedRef array) {
   const Ref size = Ref::Steal(PyObject_GetAttrString(array, "size"));
@@ -189,6 +195,13 @@ std::optional<Value> ArrayFunctions::Operator(BorrowedRef function, absl::Span<c
   const auto fits = [&](ValueView v) { return IsArray(v.object) || IsNumberForNumpy(v.object); };
   if (!function || !std::all_of(operands.begin(), operands.end(), fits)) return std::nullopt;
   return Make(function, operands, BorrowedRef());
+}
+
+std::optional<Value> ArrayFunctions::Binary(int nb_op, ValueView left, ValueView right) {
+  constexpr int kFirstInplace = 13;
+  if (nb_op < kFirstInplace) return Operator(OperatorFunction(nb_op), {left, right});
+  if (!IsArray(left.object)) return std::nullopt;
+  return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
 }
 
 std::optional<Value> ArrayFunctions::Item(ValueView array, ValueView key) {
@@ -290,10 +303,12 @@ bool ArrayFunctions::NoteWarnings(MadeArray& how, bool warned) {
   how.warns_here = in_own.get() != Py_True;
   static const char* const kTexts[] = {"divide by zero", "overflow", "invalid value"};
   for (const char* text : kTexts) {
-    std::optional<DeferredWarning> w = NumpyWarningHere(frames_, absl::StrCat(text, " encountered in ", NameInWarnings(name)));
+    std::optional<DeferredWarning> w =
+        NumpyWarningHere(frames_, absl::StrCat(text, " encountered in ", NameInWarnings(name)));
     const bool sayable = w && !backward_.running() && !tracer_.in_branch() && !tracer_.RecordsBackward() &&
                          warning_ != nullptr && !warning_->IsRefuted(w->code, w->instruction);
-    if (!sayable) return breaks_.BreakFalse(GraphBreakKind::kSideEffectCall, "a warning of numpy's, which the program hears");
+    if (!sayable)
+      return breaks_.BreakFalse(GraphBreakKind::kSideEffectCall, "a warning of numpy's, which the program hears");
     if (!how.warns_here) w->module = Ref::Steal(PyUnicode_FromString("numpy._core._methods"));
     how.warnings.push_back(*std::move(w));
   }

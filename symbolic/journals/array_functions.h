@@ -1,6 +1,7 @@
 // ArrayFunctions: numpy's functions, operators and indices of arrays that hold nothing before the graph has run. Numpy
 // itself is asked on zeros what comes out; the entry makes the call (made_array.h).
-// Invariant: only calls whose result's type, sizes and errors follow from those of the operands, and that write nothing.
+// Invariant: only calls whose result's type, sizes and errors follow from those of the operands, and that write
+// nothing.
 #ifndef FRAMEFUSE_SYMBOLIC_JOURNALS_ARRAY_FUNCTIONS_H_
 #define FRAMEFUSE_SYMBOLIC_JOURNALS_ARRAY_FUNCTIONS_H_
 
@@ -33,6 +34,7 @@ class ArrayFunctions {
   std::optional<Value> Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // `function`: of the module operator.
   std::optional<Value> Operator(BorrowedRef function, absl::Span<const ValueView> operands);
+  std::optional<Value> Binary(int nb_op, ValueView left, ValueView right);  // one in place breaks
   std::optional<Value> Item(ValueView array, ValueView key);
   std::optional<Value> Attribute(ValueView array, BorrowedRef name);
 

@@ -1,7 +1,7 @@
-// MadeArray: an array that numpy makes when the entry's graph has run, by the same call that captured code made: values,
-// layout, base and warnings are numpy's own. In the capture an array of zeros stands for it, from which numpy itself
-// told type and sizes. Invariant: nothing that the call reads is written before it is made; where it would be, the graph
-// ends before the write.
+// MadeArray: an array that numpy makes when the entry's graph has run, by the same call that captured code made:
+// values, layout, base and warnings are numpy's own. In the capture an array of zeros stands for it, from which numpy
+// itself told type and sizes. Invariant: nothing that the call reads is written before it is made; where it would be,
+// the graph ends before the write.
 #ifndef FRAMEFUSE_SYMBOLIC_JOURNALS_MADE_ARRAY_H_
 #define FRAMEFUSE_SYMBOLIC_JOURNALS_MADE_ARRAY_H_
 

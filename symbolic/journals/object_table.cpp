@@ -10,6 +10,7 @@
 #include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
 #include "symbolic/frames/indexed_arguments.h"
+#include "symbolic/journals/array_memory.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/frame_stack.h"
 #include "symbolic/journals/made_array.h"
@@ -443,8 +444,7 @@ bool ObjectTable::NoteEmptyDict(SourceId source, BorrowedRef original) {
 }
 
 void ObjectTable::NoteArray(BorrowedRef array, BorrowedRef tensor) {
-  tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array))->memory_of =
-      Ref::Create(tensor);
+  NoteMemory(*tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array)), tensor);
   has_empty_arrays_ = true;
 }
 

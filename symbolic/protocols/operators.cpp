@@ -97,12 +97,7 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
     return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
   }
-  if (nb_op >= kFirstInplace && IsArray(left.object)) {
-    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
-  }
-  if (nb_op < kFirstInplace) {
-    if (std::optional<Value> made = arrays_.Operator(OperatorFunction(nb_op), {left, right})) return *std::move(made);
-  }
+  if (std::optional<Value> made = arrays_.Binary(nb_op, left, right)) return *std::move(made);
   Tracked* t = objects_.Find(left.object);
   const bool untracked = t == nullptr && objects_.Find(right.object) == nullptr;
   const bool joins = untracked && sizes_.Joins(nb_op, left.object, right.object);

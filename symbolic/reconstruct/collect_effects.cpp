@@ -187,8 +187,8 @@ bool HasRecords(Capture& capture) {
 
 absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes) {
   std::vector<Effect> effects;
-  if (absl::Status s = recipes.AddWarningArrays(nullptr); !s.ok()) return s;
-  const bool numpy_warns = !recipes.numpy_warnings().empty();
+  if (absl::Status s = recipes.arrays().AddThoseThatWarn(recipes, nullptr); !s.ok()) return s;
+  const bool numpy_warns = !recipes.arrays().warnings().empty();
   if (numpy_warns && HasRecords(capture)) {
     return MakeGraphBreak(GraphBreakKind::kSideEffectCall, "a warning of numpy's beside others, or beside a log");
   }

@@ -10,8 +10,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "symbolic/entry/deferred_warnings.h"
 #include "symbolic/entry/recipe.h"
+#include "symbolic/reconstruct/array_recipes.h"
 
 namespace framefuse {
 
@@ -26,8 +26,6 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> Of(BorrowedRef object, SourceId source = kNoSource);
   // Of a set. One that is added or discarded by itself may be an object that was made here.
   absl::StatusOr<RecipeId> OfElement(BorrowedRef element, bool may_be_fresh = false);
-  // Arrays of which numpy may warn as it makes them, up to one; null: all.
-  absl::Status AddWarningArrays(const Tracked* last);
   // Whether the entry has the object when it has run: it existed before, or there is a recipe of it by now.
   bool Outlives(BorrowedRef object) const;
   RecipeId Constant(BorrowedRef object, bool element = false);
@@ -38,10 +36,12 @@ class RecipeBuilder {
 
   RecipeProgram Finish() &&;
   const std::vector<Ref>& tensors() const { return tensors_; }  // fakes, by output index
-  const std::vector<DeferredWarning>& numpy_warnings() const { return numpy_warnings_; }
+  ArrayRecipes& arrays() { return arrays_; }
   const std::vector<SourceId>& sources() const { return used_sources_; }
 
  private:
+  friend class ArrayRecipes;
+
   RecipeId Add(RecipeOp op, std::vector<RecipeId> children, BorrowedRef object = nullptr, std::int32_t index = 0);
   absl::StatusOr<std::vector<RecipeId>> OfAll(absl::Span<PyObject* const> objects);
   RecipeId OfSize(BorrowedRef number);
@@ -57,8 +57,6 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
-  absl::StatusOr<RecipeId> OfArray(const Tracked& array);   // with the memory of a tensor, or made of such
-  absl::StatusOr<RecipeId> OfOperand(BorrowedRef operand);  // of what makes an array
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
   // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
   RecipeId NumberOrText(BorrowedRef object, RecipeId cls);
@@ -78,7 +76,7 @@ class RecipeBuilder {
   Capture& capture_;
   RecipeProgram program_;
   std::vector<Ref> tensors_;
-  std::vector<DeferredWarning> numpy_warnings_;
+  ArrayRecipes arrays_;
   std::vector<SourceId> used_sources_;
   absl::flat_hash_map<PyObject*, RecipeId> known_;
   absl::flat_hash_map<SourceId, RecipeId> by_source_;

@@ -1,9 +1,12 @@
-// RecipeBuilder: arrays of numpy with the memory of tensors, and what numpy makes of them.
-#include <string>
+// What the entry calls to make arrays of numpy.
+#include "symbolic/reconstruct/array_recipes.h"
+
+#include <utility>
+#include <vector>
 
 #include "common/status.h"
 #include "symbolic/capture/capture.h"
-#include "symbolic/journals/made_array.h"
+#include "symbolic/journals/array_memory.h"
 #include "symbolic/reconstruct/recipe_builder.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/tracing/later_writes.h"
@@ -38,31 +41,35 @@ Ref CallOf(const MadeArray& made) {
 
 }  // namespace
 
-absl::StatusOr<RecipeId> RecipeBuilder::OfOperand(BorrowedRef operand) {
+absl::StatusOr<RecipeId> ArrayRecipes::OfOperand(RecipeBuilder& all, BorrowedRef operand) {
   PyObject* o = operand;
-  if (IsArray(operand)) return capture_.objects().IsEmptyArray(operand) ? Of(operand) : Constant(operand);
-  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return Constant(operand);
+  const ObjectTable& objects = all.capture_.objects();
+  if (IsArray(operand)) return objects.IsEmptyArray(operand) ? all.Of(operand) : all.Constant(operand);
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return all.Constant(operand);
   std::vector<RecipeId> items;
   bool any = false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(o, i);
-    any = any || capture_.objects().IsEmptyArray(item);
-    FF_ASSIGN_OR_RETURN(const RecipeId id, OfOperand(item));
+    any = any || objects.IsEmptyArray(item);
+    FF_ASSIGN_OR_RETURN(const RecipeId id, OfOperand(all, item));
     items.push_back(id);
   }
-  return any ? Add(RecipeOp::kTuple, std::move(items)) : Constant(operand);
+  return any ? all.Add(RecipeOp::kTuple, std::move(items)) : all.Constant(operand);
 }
 
-absl::StatusOr<RecipeId> RecipeBuilder::OfArray(const Tracked& array) {
+absl::StatusOr<RecipeId> ArrayRecipes::Of(RecipeBuilder& all, const Tracked& array) {
   if (array.memory_of) {
+    if (HasLostItsTensor(array)) {
+      return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a tensor with an array of numpy becomes another");
+    }
     if (MakerOfArrays() == nullptr) {
       return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an array of numpy that shares its memory");
     }
-    FF_ASSIGN_OR_RETURN(const RecipeId tensor, Of(array.memory_of));
-    return known_[array.representative.get()] = Add(RecipeOp::kCall, {tensor}, MakerOfArrays());
+    FF_ASSIGN_OR_RETURN(const RecipeId tensor, all.Of(array.memory_of));
+    return all.known_[array.representative.get()] = all.Add(RecipeOp::kCall, {tensor}, MakerOfArrays());
   }
   const MadeArray& made = *array.made;
-  if (absl::Status s = AddWarningArrays(&array); !s.ok()) return s;
+  if (absl::Status s = AddThoseThatWarn(all, &array); !s.ok()) return s;
   for (const auto& [tensor, from] : made.reads) {
     if (tracing::IsWrittenFrom(tensor, from)) {
       return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a write to the memory of an array that numpy reads");
@@ -70,20 +77,20 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfArray(const Tracked& array) {
   }
   std::vector<RecipeId> operands;
   for (const Ref& arg : made.args) {
-    FF_ASSIGN_OR_RETURN(const RecipeId id, OfOperand(arg));
+    FF_ASSIGN_OR_RETURN(const RecipeId id, OfOperand(all, arg));
     operands.push_back(id);
   }
   const Ref call = CallOf(made);
   if (!call) return absl::InternalError("a call of numpy could not be kept");
-  numpy_warnings_.insert(numpy_warnings_.end(), made.warnings.begin(), made.warnings.end());
-  return known_[array.representative.get()] = Add(RecipeOp::kNumpy, std::move(operands), call);
+  warnings_.insert(warnings_.end(), made.warnings.begin(), made.warnings.end());
+  return all.known_[array.representative.get()] = all.Add(RecipeOp::kNumpy, std::move(operands), call);
 }
 
-absl::Status RecipeBuilder::AddWarningArrays(const Tracked* last) {
-  for (const auto& t : capture_.objects().tracked().all()) {
+absl::Status ArrayRecipes::AddThoseThatWarn(RecipeBuilder& all, const Tracked* last) {
+  for (const auto& t : all.capture_.objects().tracked().all()) {
     if (t.get() == last) break;
-    if (t->made == nullptr || t->made->warnings.empty() || known_.contains(t->representative.get())) continue;
-    if (absl::StatusOr<RecipeId> id = OfArray(*t); !id.ok()) return id.status();
+    if (t->made == nullptr || t->made->warnings.empty() || all.known_.contains(t->representative.get())) continue;
+    if (absl::StatusOr<RecipeId> id = Of(all, *t); !id.ok()) return id.status();
   }
   return absl::OkStatus();
 }

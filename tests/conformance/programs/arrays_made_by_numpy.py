@@ -232,7 +232,9 @@ def sizes_and_axes_from_the_arguments():
 def an_index_that_values_decide():
     def f(x):
         a = (x * 2).numpy()
-        return a[a[:, 0] > 1, 0], a[(a > 1)], a + 1
+        chosen = a[a > 1]
+        first = a[a[:, 0] > 1, 0]
+        return chosen, len(chosen), first, first.shape, a + 1
 
     return with_others(f)
 
@@ -308,13 +310,15 @@ def a_filter_of_what_numpy_says_itself():
 
 @program
 def operands_that_lie_otherwise():
-    both = [np.asfortranarray(np.arange(12.0).reshape(3, 4)), np.arange(12.0).reshape(3, 4)]
+    rows = np.arange(12.0).reshape(3, 4)
+    columns = np.asfortranarray(rows)
 
-    def f(x, k):
-        a = x.t().numpy().T
-        return (a.T * both[k].T, a + both[k], a[:, ::2] * both[k][:, ::2])
+    def f(x, other):
+        a = (x * 2).numpy()
+        turned = x.t().contiguous().numpy().T
+        return a * other, turned * other, turned + other[:, :]
 
-    return Case(f, matrix(3, 4), 0, then=[lambda: Args(matrix(3, 4), 1), lambda: Args(matrix(3, 4), 0)])
+    return Case(f, matrix(3, 4), rows, then=[lambda: Args(matrix(3, 4), columns), lambda: Args(matrix(3, 4), rows)])
 
 
 @program(whole=False)
@@ -352,6 +356,17 @@ def another_shape_behind():
         y.t_()
         y.unsqueeze_(0)
         return a, before, y, y.numpy()[0] + 1
+
+    return with_others(f)
+
+
+@program(whole=False)
+def another_shape_before():
+    def f(x):
+        x.unsqueeze_(0)
+        a = x.numpy()
+        x.data = x.data * 2
+        return a + 1, a.shape, x.numpy()[0] * 2
 
     return with_others(f)
 
