@@ -1,75 +1,57 @@
-"""Functions of numpy where an argument is `tensor.numpy()` of a tensor that captured code made: as torch's operators.
+"""Numpy's functions on arrays that captured code made of tensors: how C++ (symbolic/journals/array_functions.h) calls them.
 
-They make views. What makes new arrays, which own their memory as none of a tensor does, is left to numpy and breaks the graph, and
-so are arguments that numpy refuses.
+Invariant: what an entry calls is the program's own call, on the same operands, so that values, layout and `base` are numpy's.
 """
 
-import torch
+import functools
 
-from framefuse import _C
+from framefuse import _warning_calls
 
 try:
     import numpy as np
 except ImportError:  # torch works without, too
     np = None
 
-
-def install():
-    for owner, functions in _FUNCTIONS:
-        for name, replacement in functions.items():
-            _C.register_sized_substitute(getattr(owner, name), replacement)
+_SAID = "Warning: "
 
 
-def _is_axis(axis, ndim):
-    return type(axis) is int and -ndim <= axis < ndim
+class _Heard:
+    def __init__(self):
+        self.texts = []
+
+    def write(self, text):
+        self.texts.append(text.removeprefix(_SAID).rstrip("\n"))
 
 
-def _is_order(axes, ndim):
-    return isinstance(axes, (list, tuple)) and len(axes) == ndim and all(_is_axis(a, ndim) for a in axes) and len({a % ndim for a in axes}) == ndim
+def on_zeros(function, named, *args):
+    """In a capture, where the arrays hold zeros: the result, and whether numpy would have warned. It says nothing."""
+    heard = _Heard()
+    with np.errstate(divide="log", over="log", invalid="log", under="ignore", call=heard):
+        result = function(*args, **named)
+    return result, bool(heard.texts)
 
 
-def _transpose(a, axes=None):
-    if type(a) is not np.ndarray or not (axes is None or _is_order(axes, a.ndim)):
-        return np.transpose(a, axes)
-    order = range(a.ndim - 1, -1, -1) if axes is None else axes
-    return torch.from_numpy(a).permute(*order).numpy()
+def _run(function, named, place, *args):
+    heard = _Heard()
+    with np.errstate(divide="log", over="log", invalid="log", call=heard):
+        result = function(*args, **named)
+    for text in heard.texts:
+        _warning_calls.say(text, *place)
+    return result
 
 
-def _transpose_method(a, *axes):
-    order = axes[0] if len(axes) == 1 and isinstance(axes[0], (list, tuple)) else axes
-    if len(axes) > 0 and not _is_order(order, a.ndim):
-        return a.transpose(*axes)
-    return _transpose(a, order if len(axes) > 0 else None)
+def as_entry_calls(function, named, place):
+    """What an entry calls with the operands. `place`: where numpy would warn, (category, path, line, module); None: in code of its own."""
+    if place is not None:
+        return functools.partial(_run, function, named, place)
+    return functools.partial(function, **named) if named else function
 
 
-def _swapaxes(a, first, second):
-    if type(a) is not np.ndarray or not _is_axis(first, a.ndim) or not _is_axis(second, a.ndim):
-        return np.swapaxes(a, first, second)
-    return torch.from_numpy(a).transpose(first, second).numpy()
-
-
-def _expand_dims(a, axis):
-    if type(a) is not np.ndarray or not _is_axis(axis, a.ndim + 1):
-        return np.expand_dims(a, axis)
-    return torch.from_numpy(a).unsqueeze(axis).numpy()
-
-
-def _squeeze(a, axis=None):
-    if type(a) is not np.ndarray or axis is not None and (not _is_axis(axis, a.ndim) or a.shape[axis] != 1):
-        return np.squeeze(a, axis)
-    t = torch.from_numpy(a)
-    return (t.squeeze() if axis is None else t.squeeze(axis)).numpy()
-
-
-def _asarray(a, *others, **settings):
-    return a if type(a) is np.ndarray and not others and not settings else np.asarray(a, *others, **settings)
-
-
-_FUNCTIONS = (
-    ()
-    if np is None
-    else (
-        (np, {"transpose": _transpose, "swapaxes": _swapaxes, "expand_dims": _expand_dims, "squeeze": _squeeze, "asarray": _asarray}),
-        (np.ndarray, {"transpose": _transpose_method, "swapaxes": _swapaxes, "squeeze": _squeeze}),
-    )
-)
+def warns_in_own_code(function):
+    """Whether Python code of numpy's stands between the call and what warns."""
+    if isinstance(function, np.ufunc):
+        return False
+    if type(function) is type(np.ndarray.sum):
+        return function.__name__ in ("sum", "prod", "mean", "std", "var", "max", "min", "any", "all", "clip")
+    inner = getattr(function, "_implementation", function)
+    return hasattr(inner, "__code__")

@@ -90,7 +90,6 @@ def install():
     _sized_calls.install()
     _number_calls.install()
     _C.register_mark(_control.mark_dynamic)
-    _array_functions.install()
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:

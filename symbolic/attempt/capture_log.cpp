@@ -48,6 +48,7 @@ class Values {
       case RecipeOp::kTupleOf:
       case RecipeOp::kSet:
       case RecipeOp::kCall:
+      case RecipeOp::kNumpy:
         return absl::StrCat(ObjectText(step), "(", all(0), ")");
       case RecipeOp::kList:
         return absl::StrCat("[", Filled(id, RecipeOp::kFillList, depth), "]");

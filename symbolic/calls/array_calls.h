@@ -28,6 +28,7 @@ class ArrayCalls {
 
  private:
   Value TensorOfNew(BorrowedRef array);
+  Value TensorOfMade(Activation& act, BorrowedRef array);
 
   BreakController& breaks_;
   ReadJournal& reads_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "frame_eval/versions/lru_cache.h"
+#include "guards/immutable.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
@@ -94,7 +95,9 @@ BorrowedRef CachedCalls::CacheKeyPart(ValueView arg) {
     reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return t->original;
   }
-  if (PyTuple_CheckExact(arg.object.get()) && arguments_.PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
+  const bool plain = PyTuple_CheckExact(arg.object.get()) || IsImmutableKey(arg.object);
+  if (plain && arguments_.PrepareNative(arg) && (IsImmutableKey(arg.object) || AllLeaves(arg.object)))
+    return arg.object;
   static_cast<void>(breaks_.Break(GraphBreakKind::kUnlistedCallable,
                                   "a cached function called with an object that has its own hash"));
   return nullptr;

@@ -112,7 +112,7 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (HasSizedSubstitute(callable.object) && !SeeItems(objects_, arguments_, args)) return Value();
-  const BorrowedRef sized = SizedSubstitute(sizes_, objects_, callable.object, args);
+  const BorrowedRef sized = SizedSubstitute(sizes_, callable.object, args);
   if (sized && !IsFrameOf(act, sized)) return CallWith(act, ValueView(sized, kNoSource), args, kwnames, completion);
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
     const CallTarget* target = TargetOf(callable.object);

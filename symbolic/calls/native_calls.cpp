@@ -111,7 +111,8 @@ NativeCalls::NativeCalls(Journals& journals)
       breaks_(journals.breaks()),
       boundary_(journals.boundary()),
       objects_(journals.objects()),
-      arguments_(journals.arguments()) {}
+      arguments_(journals.arguments()),
+      of_arrays_(journals) {}
 
 Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   constexpr Py_ssize_t kDigitsOfAnySetting = 640;  // sys.set_int_max_str_digits takes no less
@@ -129,6 +130,7 @@ Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> 
 }
 
 Value NativeCalls::CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (std::optional<Value> made = of_arrays_.Call(callable.object, args, kwnames)) return *std::move(made);
   if (!arguments_.PrepareAll(args)) return Value();
   for (const ValueView& v : args) {
     if (!IsForNumpy(v.object))
@@ -136,6 +138,8 @@ Value NativeCalls::CallNumpy(ValueView callable, absl::Span<const ValueView> arg
   }
   if (MayWriteArray(callable.object, args, kwnames))
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
+  if (WarnsOfTooFew(callable.object, args, kwnames))
+    return breaks_.Break(GraphBreakKind::kSideEffectCall, "numpy's warning of too few numbers");
   boundary_.RaiseNumpyErrors();
   const HookScope own(HookMode::kOff);  // its frames are not the program's
   Ref result = Ref::Steal(Vectorcall(callable.object, args, kwnames));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "symbolic/evaluator/protocols.h"
+#include "symbolic/journals/array_functions.h"
 
 namespace framefuse {
 
@@ -46,6 +47,7 @@ class NativeCalls {
   NativeBoundary& boundary_;
   ObjectTable& objects_;
   NativeArguments& arguments_;
+  ArrayFunctions of_arrays_;
 };
 
 }  // namespace framefuse

@@ -6,8 +6,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/journals/fakes.h"
-#include "symbolic/journals/object_table.h"
-#include "symbolic/rules/number_arrays.h"
 #include "symbolic/tracing/sized_products.h"
 
 namespace framefuse {
@@ -24,12 +22,8 @@ absl::flat_hash_map<PyObject*, Substitute>& Substitutes() {
 }
 
 // It, or an item of a list or tuple.
-bool IsSized(const SizeOperations& operations, const ObjectTable& objects, BorrowedRef object, bool looks_into = true) {
+bool IsSized(const SizeOperations& operations, BorrowedRef object, bool looks_into = true) {
   PyObject* o = object;
-  if (IsArray(object)) {
-    const Tracked* t = objects.Find(object);
-    return t != nullptr && t->memory_of;
-  }
   if (IsFakeTensor(o)) {
     const c10::SymIntArrayRef sizes = THPVariable_Unpack(o).sym_sizes();
     return std::any_of(sizes.begin(), sizes.end(), [](const c10::SymInt& s) { return s.is_symbolic(); });
@@ -37,7 +31,7 @@ bool IsSized(const SizeOperations& operations, const ObjectTable& objects, Borro
   if (operations.Holds(object)) return true;
   if (!looks_into || !(PyList_CheckExact(o) || PyTuple_Check(o))) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-    if (IsSized(operations, objects, PySequence_Fast_GET_ITEM(o, i), false)) return true;
+    if (IsSized(operations, PySequence_Fast_GET_ITEM(o, i), false)) return true;
   }
   return false;
 }
@@ -64,13 +58,12 @@ void ReplaceProducts(bool replace) { tracing::ReplaceSizedProducts(replace); }
 
 bool HasSizedSubstitute(BorrowedRef callable) { return Substitutes().contains(callable.get()); }
 
-BorrowedRef SizedSubstitute(const SizeOperations& sizes, const ObjectTable& objects, BorrowedRef callable,
-                            absl::Span<const ValueView> args) {
+BorrowedRef SizedSubstitute(const SizeOperations& sizes, BorrowedRef callable, absl::Span<const ValueView> args) {
   const auto found = Substitutes().find(callable.get());
   if (found == Substitutes().end()) return BorrowedRef();
   const bool of_numbers = found->second.of_numbers;
   const auto is_sized = [&](const ValueView& v) {
-    return of_numbers ? HoldsNumber(sizes, v.object) : IsSized(sizes, objects, v.object);
+    return of_numbers ? HoldsNumber(sizes, v.object) : IsSized(sizes, v.object);
   };
   return std::any_of(args.begin(), args.end(), is_sized) ? BorrowedRef(found->second.replacement) : BorrowedRef();
 }

@@ -1,6 +1,5 @@
 // sized_substitutes: functions of torch's whose code in C++ takes sizes as plain numbers, and what is called in their
 // place where an argument has symbolic ones: the same operators, put together in Python (framefuse/_sized_calls.py).
-// So are functions of numpy's that are given an array which has a graph's tensor as its memory (_array_functions.py).
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_SIZED_SUBSTITUTES_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_SIZED_SUBSTITUTES_H_
 
@@ -16,9 +15,8 @@ void ReplaceProducts(bool replace);
 bool HasSizedSubstitute(BorrowedRef callable);
 // `of_numbers`: only where a number among the arguments is symbolic. Sizes of tensors are nothing to it.
 void AddSizedSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_numbers = false);
-// Null: there is none, or no argument is symbolic or such an array.
-BorrowedRef SizedSubstitute(const SizeOperations& sizes, const ObjectTable& objects, BorrowedRef callable,
-                            absl::Span<const ValueView> args);
+// Null: there is none, or no argument is symbolic.
+BorrowedRef SizedSubstitute(const SizeOperations& sizes, BorrowedRef callable, absl::Span<const ValueView> args);
 
 }  // namespace framefuse
 

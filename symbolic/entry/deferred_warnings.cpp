@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "frame_eval/hook.h"
 
 namespace framefuse {
 namespace {
@@ -76,6 +77,21 @@ PyObject* ActionFor(const DeferredWarning& w) {
   return Named("defaultaction");
 }
 
+// Of numpy's, text and place are known when it comes.
+bool AnyFilterMakesErrors(const DeferredWarning& w) {
+  PyObject* filters = Named("filters");
+  if (filters == nullptr || !PyList_Check(filters)) return true;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i) {
+    PyObject* filter = PyList_GET_ITEM(filters, i);
+    if (!PyTuple_Check(filter) || PyTuple_GET_SIZE(filter) != 5) return true;
+    PyObject* action = PyTuple_GET_ITEM(filter, 0);
+    if (!PyUnicode_Check(action)) return true;
+    if (PyUnicode_CompareWithASCIIString(action, "error") != 0) continue;
+    if (PyObject_IsSubclass(w.category.get(), PyTuple_GET_ITEM(filter, 2)) != 0) return (PyErr_Clear(), true);
+  }
+  return false;
+}
+
 bool IsTextStream(PyObject* stream) {
   static PyObject* const module = PyImport_ImportModule("io");
   if (stream == nullptr || stream == Py_None) return true;
@@ -103,6 +119,21 @@ bool IsShownPlainly(absl::Span<PyObject* const> read) {
   return list != nullptr && PyList_CheckExact(list) && name == "append" && !absl::c_linear_search(read, list);
 }
 
+// Numpy's settings (np.seterr, np.errstate) are those that it came with.
+bool NumpyWarns() {
+  static PyObject* const asks = [] {
+    const Ref numpy = Ref::Steal(PyImport_ImportModule("numpy"));
+    return numpy ? PyObject_GetAttrString(numpy, "geterr") : nullptr;
+  }();
+  static PyObject* const usual =
+      Py_BuildValue("{ssssssss}", "divide", "warn", "over", "warn", "under", "ignore", "invalid", "warn");
+  const HookScope own(HookMode::kOff);
+  const Ref now = asks != nullptr ? Ref::Steal(PyObject_CallNoArgs(asks)) : Ref();
+  const bool same = now && PyObject_RichCompareBool(now, usual, Py_EQ) == 1;
+  PyErr_Clear();
+  return same;
+}
+
 }  // namespace
 
 Ref DeferredWarning::AsTuple() const {
@@ -118,6 +149,7 @@ BorrowedRef WarningFunction() { return say; }
 std::optional<std::size_t> FirstThatIsHeard(absl::Span<const DeferredWarning> warnings,
                                             absl::Span<PyObject* const> read) {
   for (std::size_t i = 0; i < warnings.size(); ++i) {
+    if (warnings[i].by_numpy && (!NumpyWarns() || AnyFilterMakesErrors(warnings[i]))) return i;
     PyObject* action = ActionFor(warnings[i]);
     if (action == nullptr || !PyUnicode_Check(action)) return i;
     if (PyUnicode_CompareWithASCIIString(action, "ignore") == 0) continue;

@@ -17,7 +17,8 @@ struct DeferredWarning {
   Ref text, category, path, line, module;
   const PyCodeObject* code = nullptr;  // compared, never read: where captured code warned
   int instruction = 0;
-  std::string place;  // file:line, for people
+  std::string place;      // file:line, for people
+  bool by_numpy = false;  // which says it itself, if it comes to that
 
   Ref AsTuple() const;  // for the function that says it
 };

@@ -41,6 +41,7 @@ enum class RecipeOp : std::uint8_t {
   kGetAttr,       // getattr(child, name `object`) of a builtin: its bound C method
   kInstanceDict,  // the __dict__ of the child: raw, without user code
   kCall,          // callable `object`, children are positional arguments (rebuilding by __reduce__)
+  kNumpy,         // the same, of a function of numpy
   kDictIterator,  // iter(child.`object`()) after `index` items
   kFillList,      // child 0 extended by the rest
   kFillDict,      // child 0; then key, value pairs

@@ -1,6 +1,7 @@
 // RecipeProgram: the steps, run with the values of one call.
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "frame_eval/hook.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/entry/recipe.h"
@@ -95,6 +96,11 @@ Ref MakeDictIterator(PyObject* dict, PyObject* view_name, int passed) {
   return iterator;
 }
 
+Ref Call(const RecipeStep& step, BorrowedRef callable, const std::vector<Ref>& r) {
+  const Ref arguments = MakeTuple(step, r, &PyTuple_Type);
+  return arguments ? Ref::Steal(PyObject_CallObject(callable, arguments)) : Ref();
+}
+
 // What the step makes out of its children in `r`; None for one that fills what is there.
 Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) {
   const auto child = [&](std::size_t k) -> PyObject* { return r[static_cast<std::size_t>(step.children[k])].get(); };
@@ -138,9 +144,11 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
       return Ref::Steal(PyObject_GenericGetDict(child(0), nullptr));
     case RecipeOp::kDictIterator:
       return MakeDictIterator(child(0), object, step.index);
-    case RecipeOp::kCall: {
-      const Ref arguments = MakeTuple(step, r, &PyTuple_Type);
-      return arguments ? Ref::Steal(PyObject_CallObject(object, arguments)) : Ref();
+    case RecipeOp::kCall:
+      return Call(step, object, r);
+    case RecipeOp::kNumpy: {
+      const HookScope own(HookMode::kOff);  // frames of numpy's
+      return Call(step, object, r);
     }
     case RecipeOp::kSource:
     case RecipeOp::kTensor:

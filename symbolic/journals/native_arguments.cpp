@@ -153,7 +153,7 @@ bool HasMemoryOfTensor(BorrowedRef array, const ObjectTable& objects) {
   Ref part = Ref::Create(array);
   while (part && IsArray(part)) {
     const Tracked* t = objects.Find(part);
-    if (t != nullptr && t->memory_of) return true;
+    if (t != nullptr && t->is_empty_array()) return true;
     part = Ref::Steal(PyObject_GetAttrString(part, "base"));
   }
   return false;

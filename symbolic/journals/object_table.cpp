@@ -10,8 +10,10 @@
 #include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
 #include "symbolic/frames/indexed_arguments.h"
+#include "symbolic/journals/array_memory.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/frame_stack.h"
+#include "symbolic/journals/made_array.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/journals/symbols.h"
@@ -442,8 +444,19 @@ bool ObjectTable::NoteEmptyDict(SourceId source, BorrowedRef original) {
 }
 
 void ObjectTable::NoteArray(BorrowedRef array, BorrowedRef tensor) {
-  tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array))->memory_of =
-      Ref::Create(tensor);
+  NoteMemory(*tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array)), tensor);
+  has_empty_arrays_ = true;
+}
+
+void ObjectTable::NoteMadeArray(BorrowedRef array, MadeArray how) {
+  tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array))->made =
+      std::make_shared<const MadeArray>(std::move(how));
+}
+
+bool ObjectTable::IsEmptyArray(BorrowedRef object) const {
+  if (!has_empty_arrays_ || !IsArray(object)) return false;
+  const Tracked* t = Find(object);
+  return t != nullptr && t->is_empty_array();
 }
 
 void ObjectTable::NoteFreshDict(BorrowedRef dict, BorrowedRef owner) {

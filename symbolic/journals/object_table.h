@@ -89,6 +89,9 @@ class ObjectTable {
   void NoteFreshDict(BorrowedRef dict, BorrowedRef owner);
   // An array that has the memory of a tensor made here: captured code may not read it.
   void NoteArray(BorrowedRef array, BorrowedRef tensor);
+  void NoteMadeArray(BorrowedRef array, MadeArray how);  // read no more than that
+  bool has_empty_arrays() const { return has_empty_arrays_; }
+  bool IsEmptyArray(BorrowedRef object) const;
   // The object made in this attempt whose __dict__ this is, or none.
   BorrowedRef OwnerOfDict(BorrowedRef dict) const;
 
@@ -130,6 +133,7 @@ class ObjectTable {
   std::vector<TensorInput> tensor_inputs_;
   std::vector<ShardedInput> sharded_inputs_;
   bool has_history_from_outside_ = false;
+  bool has_empty_arrays_ = false;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   std::vector<TestedDict> tested_dicts_;
   absl::flat_hash_set<PyObject*> elements_by_value_;

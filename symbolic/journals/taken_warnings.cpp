@@ -99,4 +99,22 @@ std::optional<DeferredWarning> TakeWarning(PyThreadState* thread, frame_ops::Fra
   return w;
 }
 
+std::optional<DeferredWarning> NumpyWarningHere(const FrameStack& frames, std::string_view text) {
+  if (FiltersMayBeOfAContext() || !WarningFunction() || frames.all().empty()) return std::nullopt;
+  const Activation& innermost = *frames.all().back();
+  PyCodeObject* code = frame_ops::Code(innermost.frame);
+  DeferredWarning w;
+  w.code = code;
+  w.instruction = innermost.instruction;
+  w.text = Ref::Steal(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  w.category = Ref::Create(PyExc_RuntimeWarning);
+  w.path = Ref::Create(code->co_filename);
+  w.line = Ref::Steal(PyLong_FromLong(LineOf(code, innermost.instruction)));
+  w.module = ModuleOf(innermost.frame);
+  w.by_numpy = true;
+  if (!w.text || !w.line || !w.module) return std::nullopt;
+  w.place = absl::StrCat(FileNameOf(code), ":", LineOf(code, innermost.instruction));
+  return w;
+}
+
 }  // namespace framefuse

@@ -16,6 +16,8 @@
 
 namespace framefuse {
 
+struct MadeArray;
+
 enum class TrackedKind : std::uint8_t {
   kTensor,
   kList,
@@ -55,16 +57,18 @@ struct Tracked {
   bool replaced = false;          // containers: the shadow's contents replace the original's at the end
   bool layout_guarded = false;    // sets: the shadow's table stands as that of the original in any later call
   Ref memory_of;                  // of an array: the tensor that was made here and whose memory it has
-  bool compared = false;          // C code may have looked whether another object is this one
-  bool drawn = false;             // a generator that drew: what it holds by now is not known
-  bool shows_class = false;       // of a tensor: guarded that its attributes hide none of its class
-  int appended_from = -1;         // lists: only appends so far; the shadow holds just the appended items
-  std::vector<OverlayWrite> writes;  // of a set: what is added (with a value) and discarded, step by step
+  std::shared_ptr<const MadeArray> made;  // of an array: numpy makes it when the graph has run
+  bool compared = false;                  // C code may have looked whether another object is this one
+  bool drawn = false;                     // a generator that drew: what it holds by now is not known
+  bool shows_class = false;               // of a tensor: guarded that its attributes hide none of its class
+  int appended_from = -1;                 // lists: only appends so far; the shadow holds just the appended items
+  std::vector<OverlayWrite> writes;       // of a set: what is added (with a value) and discarded, step by step
 
   bool is_container() const {
     return kind == TrackedKind::kList || kind == TrackedKind::kDict || kind == TrackedKind::kSet ||
            kind == TrackedKind::kDeque || kind == TrackedKind::kTuple;
   }
+  bool is_empty_array() const { return memory_of || made != nullptr; }  // nothing is in it yet
   bool has_shadow() const { return is_container() || kind == TrackedKind::kInstanceDict; }
   bool mutated() const { return replaced || !writes.empty() || appended_from >= 0; }
   Tracked& holder_of_attributes() { return attributes != nullptr ? *attributes : *this; }

@@ -90,7 +90,8 @@ AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, SpecialMe
       missing_(missing),
       tensor_attributes_(tensor_attributes),
       calls_(calls),
-      of_super_(journals, *this, calls) {}
+      of_super_(journals, *this, calls),
+      arrays_(journals) {}
 
 Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   PyTuple_Check(owner.object.get()) ? reads_.Move(owner) : reads_.Consume(owner);  // a torch.Size has no number itself
@@ -117,7 +118,9 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
   }
   if (t != nullptr && IsThreadLocal(type)) return ThreadLocalAttr(act, owner, *t, name);
   const bool array = IsArray(owner.object);
-  const bool sized = array && t != nullptr && t->memory_of && IsSizeAttribute(Utf8(name));  // nothing else is in it
+  if (std::optional<Value> made = arrays_.Attribute(owner, name)) return *std::move(made);
+  const bool sized =
+      array && t != nullptr && t->is_empty_array() && IsSizeAttribute(Utf8(name));  // nothing else is in it
   const bool by_value = array ? sized || (IsReadAttribute(Utf8(name)) && arguments_.PrepareNative(owner))
                               : t == nullptr || IsRangeOrSlice(owner.object) ||
                                     (IsStructSequenceType(type) && arguments_.PrepareNative(owner));

@@ -5,6 +5,7 @@
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_ATTRIBUTE_READS_H_
 
 #include "symbolic/evaluator/protocols.h"
+#include "symbolic/journals/array_functions.h"
 #include "symbolic/protocols/super_attributes.h"
 
 namespace framefuse {
@@ -61,6 +62,7 @@ class AttributeReads {
   TensorAttributes& tensor_attributes_;
   CallEvaluator& calls_;
   SuperAttributes of_super_;
+  ArrayFunctions arrays_;
 };
 
 }  // namespace framefuse

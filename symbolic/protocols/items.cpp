@@ -72,6 +72,7 @@ Items::Items(Journals& journals, NativeProtocols& native, Protocols& meaning, Ca
       calls_(calls),
       sizes_(journals),
       keys_(journals),
+      arrays_(journals),
       tracer_(journals.tracer()) {}
 
 Value Items::GetLength(Activation& act, ValueView v) {
@@ -87,7 +88,8 @@ Value Items::GetLength(Activation& act, ValueView v) {
     if (size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
   }
-  if (!arguments_.PrepareOuter(v)) return Value();
+  const bool sized = objects_.IsEmptyArray(v.object);  // nothing else is in it
+  if (!sized && !arguments_.PrepareOuter(v)) return Value();
   BorrowedRef method;
   if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = reads_.LookupInType(v.object.type(), "__len__");
   if (method && PyFunction_Check(method.get())) {
@@ -189,6 +191,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   if (native_items && IsFakeTensor(key.object)) {
     if (std::optional<Value> found = contents_.ItemOfTensor(*t, key.object)) return *std::move(found);
   }
+  if (std::optional<Value> part = arrays_.Item(container, key)) return *std::move(part);
   if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
   PyTypeObject* type = container.object.type();
   if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one

@@ -4,6 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_ITEMS_H_
 
 #include "symbolic/evaluator/protocols.h"
+#include "symbolic/journals/array_functions.h"
 #include "symbolic/journals/size_operations.h"
 #include "symbolic/protocols/symbolic_keys.h"
 
@@ -53,6 +54,7 @@ class Items {
   CallEvaluator& calls_;
   SizeOperations sizes_;
   SymbolicKeys keys_;
+  ArrayFunctions arrays_;
   tracing::Tracer& tracer_;
 };
 

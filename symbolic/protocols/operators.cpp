@@ -29,6 +29,8 @@ const char* CompareName(int py_op) {
   return kNames[py_op];
 }
 
+const char* NameOf(UnaryOp op) { return op == UnaryOp::kNegative ? "neg" : op == UnaryOp::kInvert ? "invert" : "pos"; }
+
 }  // namespace
 
 Operators::Operators(Journals& journals, NativeProtocols& native, Protocols& meaning)
@@ -41,7 +43,8 @@ Operators::Operators(Journals& journals, NativeProtocols& native, Protocols& mea
       arguments_(journals.arguments()),
       native_(native),
       meaning_(meaning),
-      sizes_(journals) {}
+      sizes_(journals),
+      arrays_(journals) {}
 
 Value Operators::Unary(Activation& act, UnaryOp op, ValueView v) {
   if (op == UnaryOp::kNot) {
@@ -50,14 +53,14 @@ Value Operators::Unary(Activation& act, UnaryOp op, ValueView v) {
     return Value{Ref::Create(truth == Truth::kTrue ? Py_False : Py_True), kNoSource};
   }
   if (std::optional<Value> size = sizes_.Negate(op, v)) return *std::move(size);
+  if (std::optional<Value> made = arrays_.Operator(NamedOperator(NameOf(op)), {v})) return *std::move(made);
   if (!arguments_.PrepareNative(v)) return Value();
   const bool fake = IsFakeTensor(v.object);
   FxCall call(fx_, {v.object});
   Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Unary(act, op, v); });
   if (!boundary_.Check()) return Value();
   if (result && fake) {
-    const char* name = op == UnaryOp::kNegative ? "neg" : op == UnaryOp::kInvert ? "invert" : "pos";
-    if (!breaks_.Journalled(call.RecordOperator(NamedOperator(name), {v.object}, result.object))) return Value();
+    if (!breaks_.Journalled(call.RecordOperator(NamedOperator(NameOf(op)), {v.object}, result.object))) return Value();
   }
   return result;
 }
@@ -86,9 +89,7 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
     return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
   }
-  if (nb_op >= kFirstInplace && IsArray(left.object)) {
-    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
-  }
+  if (std::optional<Value> made = arrays_.Binary(nb_op, left, right)) return *std::move(made);
   Tracked* t = objects_.Find(left.object);
   const bool untracked = t == nullptr && objects_.Find(right.object) == nullptr;
   const bool joins = untracked && sizes_.Joins(nb_op, left.object, right.object);
@@ -144,6 +145,9 @@ Value Operators::Compare(Activation& act, int py_op, ValueView left, ValueView r
   const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);
   if (by_identity && r != nullptr && l != r && l->kind == r->kind) {
     reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
+  }
+  if (std::optional<Value> made = arrays_.Operator(NamedOperator(CompareName(py_op)), {left, right})) {
+    return *std::move(made);
   }
   if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
   const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);

@@ -4,6 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_PROTOCOLS_OPERATORS_H_
 
 #include "symbolic/evaluator/protocols.h"
+#include "symbolic/journals/array_functions.h"
 #include "symbolic/journals/size_operations.h"
 
 namespace framefuse {
@@ -37,6 +38,7 @@ class Operators {
   NativeProtocols& native_;
   Protocols& meaning_;
   SizeOperations sizes_;
+  ArrayFunctions arrays_;
 };
 
 }  // namespace framefuse

@@ -214,6 +214,8 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   entry->effects = *std::move(effects);
   entry->written_numbers = WrittenNumbers(capture);
   entry->expects.warnings = capture.writes().warnings();
+  const std::vector<DeferredWarning>& by_numpy = recipes.arrays().warnings();
+  entry->expects.warnings.insert(entry->expects.warnings.end(), by_numpy.begin(), by_numpy.end());
   entry->expects.read = capture.reads().sources().size();
   absl::StatusOr<RecipeId> handled = EndException(capture, recipes);
   if (!handled.ok()) return handled.status();

@@ -176,11 +176,23 @@ bool WroteWhatDecidesOfWarnings(Capture& capture) {
   return std::any_of(all.begin(), all.end(), is_written);
 }
 
+// Numpy would say its warnings before all of them.
+bool HasRecords(Capture& capture) {
+  const std::vector<CachedCall>& calls = capture.writes().calls();
+  return !capture.writes().warnings().empty() ||
+         std::any_of(calls.begin(), calls.end(), [](const CachedCall& c) { return c.always; });
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes) {
   std::vector<Effect> effects;
-  if (!capture.writes().warnings().empty() && WroteWhatDecidesOfWarnings(capture)) {
+  if (absl::Status s = recipes.arrays().AddThoseThatWarn(recipes, nullptr); !s.ok()) return s;
+  const bool numpy_warns = !recipes.arrays().warnings().empty();
+  if (numpy_warns && HasRecords(capture)) {
+    return MakeGraphBreak(GraphBreakKind::kSideEffectCall, "a warning of numpy's beside others, or beside a log");
+  }
+  if ((numpy_warns || !capture.writes().warnings().empty()) && WroteWhatDecidesOfWarnings(capture)) {
     return MakeGraphBreak(GraphBreakKind::kSideEffectCall, "a change of what becomes of warnings, behind a warning");
   }
   if (MayHaveWrittenArray(capture)) {

@@ -10,6 +10,7 @@
 #include "symbolic/messages/code_text.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/native_items.h"
+#include "symbolic/rules/number_arrays.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/sharded_tensors.h"
 
@@ -118,7 +119,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
       if (!t->original) return OfDictToCome(*t);
       from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
-    if (t->memory_of) return OfArray(*t);
+    if (t->is_empty_array()) return arrays_.Of(*this, *t);
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }
@@ -236,15 +237,14 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   // Of a class that goes with the attempt.
   if ((PyModule_Check(o) || PyType_Check(o)) && capture_.made().IsMade(object.type())) return NoRecipe(object);
   if (PyModule_Check(o) || PyType_Check(o) || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
-      type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type || PyRange_Check(o)) {
+      type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type || PyRange_Check(o) || IsOwnTypeOfNumbers(object)) {
     return Constant(object);
   }
   if (PySlice_Check(o)) {
     auto* s = reinterpret_cast<PySliceObject*>(o);
     PyObject* parts[] = {s->start, s->stop, s->step};
     absl::StatusOr<std::vector<RecipeId>> ids = OfAll(parts);
-    if (!ids.ok()) return ids.status();
-    return Add(RecipeOp::kSlice, *std::move(ids));
+    return ids.ok() ? absl::StatusOr<RecipeId>(Add(RecipeOp::kSlice, *std::move(ids))) : ids.status();
   }
   if (IsTemplate(object) || IsInterpolation(object)) return OfTemplate(object);
   if (PyCell_Check(o)) return OfCell(object);

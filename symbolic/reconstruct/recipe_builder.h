@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "symbolic/entry/recipe.h"
+#include "symbolic/reconstruct/array_recipes.h"
 
 namespace framefuse {
 
@@ -35,9 +36,12 @@ class RecipeBuilder {
 
   RecipeProgram Finish() &&;
   const std::vector<Ref>& tensors() const { return tensors_; }  // fakes, by output index
+  ArrayRecipes& arrays() { return arrays_; }
   const std::vector<SourceId>& sources() const { return used_sources_; }
 
  private:
+  friend class ArrayRecipes;
+
   RecipeId Add(RecipeOp op, std::vector<RecipeId> children, BorrowedRef object = nullptr, std::int32_t index = 0);
   absl::StatusOr<std::vector<RecipeId>> OfAll(absl::Span<PyObject* const> objects);
   RecipeId OfSize(BorrowedRef number);
@@ -53,7 +57,6 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
-  absl::StatusOr<RecipeId> OfArray(const Tracked& array);  // with the memory of a tensor
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
   // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
   RecipeId NumberOrText(BorrowedRef object, RecipeId cls);
@@ -73,6 +76,7 @@ class RecipeBuilder {
   Capture& capture_;
   RecipeProgram program_;
   std::vector<Ref> tensors_;
+  ArrayRecipes arrays_;
   std::vector<SourceId> used_sources_;
   absl::flat_hash_map<PyObject*, RecipeId> known_;
   absl::flat_hash_map<SourceId, RecipeId> by_source_;

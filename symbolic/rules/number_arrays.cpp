@@ -21,8 +21,8 @@ constexpr Py_ssize_t kMostBytes = 1 << 16;
 
 struct Contents {
   std::string format;
-  std::vector<Py_ssize_t> sizes;
-  std::string bytes;  // row by row
+  std::vector<Py_ssize_t> sizes, strides;  // numpy lays out its results as their operands
+  std::string bytes;                       // row by row
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
@@ -44,7 +44,8 @@ class Buffer {
   }
   std::optional<Contents> Read() {
     if (!HoldsNumbers()) return std::nullopt;
-    Contents contents{view_.format, {view_.shape, view_.shape + view_.ndim}, {}};
+    Contents contents{view_.format, {view_.shape, view_.shape + view_.ndim}, {}, {}};
+    if (view_.strides != nullptr) contents.strides.assign(view_.strides, view_.strides + view_.ndim);
     contents.bytes.resize(static_cast<std::size_t>(view_.len));
     if (PyBuffer_ToContiguous(contents.bytes.data(), &view_, view_.len, 'C') != 0) {
       PyErr_Clear();
@@ -125,6 +126,52 @@ bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, Borro
   return false;
 }
 
+bool WarnsOfTooFew(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const Ref name = Ref::Steal(PyObject_GetAttrString(function, "__name__"));
+  PyErr_Clear();
+  const auto is = [&](const char* text) {
+    return name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name, text) == 0;
+  };
+  const bool spread = is("std") || is("var");
+  if (!spread && !is("mean") && !is("median")) return false;
+  const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
+  const std::size_t positional = args.size() - named;
+  if (positional == 0 || PyObject_Size(args[0].object) == 0) return true;
+  PyErr_Clear();
+  const Ref size = Ref::Steal(PyObject_GetAttrString(args[0].object, "size"));
+  PyErr_Clear();
+  bool few = (size && PyLong_CheckExact(size.get()) && PyLong_AsLong(size) == 0) || (spread && positional > 2);
+  for (std::size_t i = 0; spread && !few && i < named; ++i) {
+    PyObject* key = PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i));
+    few = PyUnicode_CompareWithASCIIString(key, "axis") != 0 && PyUnicode_CompareWithASCIIString(key, "keepdims") != 0;
+  }
+  return few;
+}
+
+namespace {
+PyObject* TypesOfNumbers() {
+  static PyObject* found = nullptr;
+  if (found != nullptr) return found;
+  PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+  found = numpy != nullptr ? PyObject_GetAttrString(numpy, "dtype") : nullptr;
+  PyErr_Clear();
+  return found;
+}
+}  // namespace
+
+bool IsTypeOfNumbers(BorrowedRef object) {
+  PyObject* all = TypesOfNumbers();
+  return all != nullptr && PyType_IsSubtype(object.type(), reinterpret_cast<PyTypeObject*>(all)) != 0;
+}
+
+bool IsOwnTypeOfNumbers(BorrowedRef object) {
+  if (!IsTypeOfNumbers(object)) return false;
+  const Ref of = Ref::Steal(PyObject_GetAttrString(object, "type"));
+  const Ref own = of ? Ref::Steal(PyObject_CallOneArg(TypesOfNumbers(), of)) : Ref();
+  PyErr_Clear();
+  return own.get() == object.get();
+}
+
 bool IsWritten(BorrowedRef fake) {
   const at::Tensor& t = THPVariable_Unpack(fake.get());
   return !t.is_inference() && t._version() > 0;
@@ -147,10 +194,10 @@ bool IsSizeAttribute(std::string_view name) {
 
 bool IsReadMethod(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string_view>{
-      "all",    "any",      "argmax", "argmin",    "argsort", "astype",       "clip",       "copy", "cumprod",
-      "cumsum", "diagonal", "dot",    "flatten",   "item",    "max",          "mean",       "min",  "nonzero",
-      "prod",   "ravel",    "repeat", "reshape",   "round",   "searchsorted", "squeeze",    "std",  "sum",
-      "take",   "tolist",   "trace",  "transpose", "var",     "__len__",      "__getitem__"};
+      "all",      "any",      "argmax", "argmin",  "argsort",   "astype",       "clip",    "copy",       "cumprod",
+      "cumsum",   "diagonal", "dot",    "flatten", "item",      "max",          "mean",    "min",        "nonzero",
+      "prod",     "ravel",    "repeat", "reshape", "round",     "searchsorted", "squeeze", "std",        "sum",
+      "swapaxes", "take",     "tolist", "trace",   "transpose", "var",          "__len__", "__getitem__"};
   return names->contains(name);
 }
 

@@ -18,6 +18,10 @@ inline bool IsArray(BorrowedRef object) { return IsArrayType(object.type()); }
 bool IsNumberArray(BorrowedRef object);
 // Whether it, or only a part of what it holds, is an argument of a call that may write there (`out`).
 bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames);
+// Numpy's own code warns of fewer numbers than degrees of freedom, whatever they are.
+bool WarnsOfTooFew(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames);
+bool IsTypeOfNumbers(BorrowedRef object);     // a numpy.dtype
+bool IsOwnTypeOfNumbers(BorrowedRef object);  // the one that numpy has of its kind
 // What numpy may be given and give: numbers, their types, texts, arrays of numbers, tuples and lists of such.
 bool IsForNumpy(BorrowedRef object);
 // The fake of an input was written in the recording: what shares memory with the input is no longer as it was.

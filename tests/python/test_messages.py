@@ -94,12 +94,12 @@ def test_branch_on_a_value():
 
 def test_numpy():
     def wrong(x):
-        return torch.as_tensor(np.sort(x.numpy())) + 1
+        return torch.as_tensor(np.unique(x.numpy())) + 1
 
     def right(x):
-        return torch.sort(x).values + 1
+        return torch.unique(x) + 1
 
-    check(wrong, ["np.sort(x.numpy())", "sort", "use torch's function in the place of NumPy's"], right)
+    check(wrong, ["np.unique(x.numpy())", "unique", "use torch's function in the place of NumPy's"], right)
 
 
 def test_writing_a_file(tmp_path):
@@ -217,21 +217,21 @@ def test_a_function_of_c():
 
 
 def test_a_function_of_c_that_makes_tensors():
-    @torch.library.custom_op("framefuse_messages::sorted", mutates_args=())
-    def make_sorted(x: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(np.sort(x.numpy()))
+    @torch.library.custom_op("framefuse_messages::partitioned", mutates_args=())
+    def make_partitioned(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.partition(x.numpy(), 0))
 
-    @make_sorted.register_fake
+    @make_partitioned.register_fake
     def _(x):
         return torch.empty_like(x)
 
     def wrong(x):
-        return torch.from_numpy(np.sort((x * 2).numpy())) + 1
+        return torch.from_numpy(np.partition((x * 2).numpy(), 0)) + 1
 
     def right(x):
-        return make_sorted(x * 2) + 1
+        return make_partitioned(x * 2) + 1
 
-    check(wrong, ["np.sort", "call NumPy outside"], right)
+    check(wrong, ["np.partition", "call NumPy outside"], right)
 
 
 def test_a_tensor_as_a_key():

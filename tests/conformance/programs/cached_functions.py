@@ -1,6 +1,7 @@
 """functools.lru_cache and functools.cache: what is kept, what is dropped, what is counted, and what a caller gets."""
 
 import functools
+from typing import NamedTuple
 
 import torch
 
@@ -287,3 +288,23 @@ def of_a_tensor_that_is_made_here():
         return x * first + other, first is again, first is other
 
     return Case(f, vector(), then=[lambda: None, lambda: Args(vector(5))], look=info(ramp))
+
+
+class Setting(NamedTuple):
+    heads: int
+    names: tuple
+
+
+@program
+def called_with_named_tuples_and_frozen_sets():
+    @functools.lru_cache(maxsize=None)
+    def table(setting, axes=frozenset()):
+        return torch.arange(3.0) * setting.heads + len(axes)
+
+    def f(x, setting):
+        first = table(setting)
+        new = table(Setting(5, ("a", 2)))
+        return first + x, table(setting, axes=frozenset((1, setting.heads))), first is table((2, ("b",))), new
+
+    given = [Setting(3, ("b",)), Setting(2, ("b",)), Setting(2, ("c",))]
+    return Case(f, vector(3), Setting(2, ("b",)), then=[lambda g=g: Args(vector(3), g) for g in given], look=info(table))
