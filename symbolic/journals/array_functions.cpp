@@ -20,6 +20,8 @@
 namespace framefuse {
 namespace {
 
+constexpr std::size_t kEach = ~std::size_t{0};
+
 PyObject* Helper(const char* name) {
   const Ref module = Ref::Steal(PyImport_ImportModule("framefuse._array_functions"));
   return module ? PyObject_GetAttrString(module, name) : nullptr;
@@ -83,6 +85,18 @@ bool IsNumpyCallable(BorrowedRef callable, std::string_view name) {
   }
   const CallRule* rule = FindCallRule(callable);
   return rule != nullptr && rule->kind == CallRule::Kind::kNumpy && PyType_Check(callable.get()) == 0;
+}
+
+// How many of the first operands are arrays of elements. What follows decides what the result looks like: an axis, a
+// number of repetitions.
+std::size_t CountOfElementwise(BorrowedRef callable, std::string_view name) {
+  static PyTypeObject* const ufunc = [] {
+    const Ref module = Ref::Steal(PyImport_ImportModule("numpy"));
+    return reinterpret_cast<PyTypeObject*>(module ? PyObject_GetAttrString(module, "ufunc") : nullptr);
+  }();
+  if (callable.type() == ufunc) return kEach;
+  if (name == "where" || name == "clip") return 3;
+  return name == "dot" || name == "inner" || name == "outer" ? 2 : 1;
 }
 
 // A key of an array, or a number, a type, a text, None.
@@ -185,6 +199,9 @@ std::optional<Value> ArrayFunctions::Call(BorrowedRef callable, absl::Span<const
   if (!IsNumpyCallable(callable, name) || ValuesDecide(name)) return std::nullopt;
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   if (name == "where" && args.size() - named != 3) return std::nullopt;
+  if (IsAmong(args.subspan(std::min(CountOfElementwise(callable, name), args.size())))) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array whose numbers are not known decides a shape");
+  }
   if (WarnsOfTooFew(callable, args, kwnames)) return std::nullopt;
   if (name != "where" && MayWriteArray(callable, args, kwnames)) return std::nullopt;
   return Make(callable, args, kwnames);

@@ -381,3 +381,14 @@ def other_data_behind():
         return a, a * 2, y, y.numpy() + 1
 
     return with_others(f)
+
+
+# An axis that is an array of no dimensions: what comes out has the shape that its number says.
+@program(whole=False)
+def axis_that_is_an_array():
+    def f(x, axis):
+        a, n = (x * 2).numpy(), axis.numpy()
+        total, turned, twice = np.sum(a, n), a.swapaxes(n, 1), np.concatenate([a, a], n)
+        return total, total.shape, turned.shape, twice.shape, np.tile(a, n + 1).shape
+
+    return Case(f, vector(6).reshape(2, 3), torch.tensor(0), then=[lambda n=n: Args(vector(6).reshape(2, 3), torch.tensor(n)) for n in (1, 0)])
