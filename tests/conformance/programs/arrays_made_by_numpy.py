@@ -391,4 +391,4 @@ def axis_that_is_an_array():
         total, turned, twice = np.sum(a, n), a.swapaxes(n, 1), np.concatenate([a, a], n)
         return total, total.shape, turned.shape, twice.shape, np.tile(a, n + 1).shape
 
-    return Case(f, vector(6).reshape(2, 3), torch.tensor(0), then=[lambda n=n: Args(vector(6).reshape(2, 3), torch.tensor(n)) for n in (1, 0)])
+    return Case(f, vector(6).reshape(2, 3), torch.tensor(1), then=[lambda n=n: Args(vector(6).reshape(2, 3), torch.tensor(n)) for n in (0, 1)])
