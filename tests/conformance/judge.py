@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from conformance.global_state import protected
 from conformance.observation import Observation, finish_leaks, forget_what_exists, observe
 from conformance.program import Program
 from conformance.rounding import MovedRuns, explained
@@ -184,7 +185,8 @@ def _unswept(
 
 def _check_graph_count(program: Program, system: System, verdict: Verdict) -> None:
     system.reset()
-    graphs = system.count_graphs(program.build())
+    with protected():
+        graphs = system.count_graphs(program.build())
     system.reset()
     if graphs not in (None, program.graphs):
         verdict.status = BROKE
