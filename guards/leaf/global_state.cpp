@@ -131,10 +131,8 @@ std::uint64_t ReadSwitches() {
 
 std::uint32_t AttentionOrder() {
   std::uint32_t order = 0;
-  unsigned shift = 0;
   for (const at::SDPBackend backend : at::globalContext().sDPPriorityOrder()) {
-    order |= static_cast<std::uint32_t>(backend) << shift;
-    shift += 3;
+    order = order << 3 | static_cast<std::uint32_t>(backend);
   }
   return order;
 }

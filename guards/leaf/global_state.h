@@ -18,7 +18,7 @@ struct GlobalState {
   std::uint64_t switches = 0;               // a bit each, in the order of kSwitchNames in global_state.cpp
   const void* top_function_mode = nullptr;  // torch function mode on top of the stack (torch.device as a context …)
   const void* top_dispatch_mode = nullptr;
-  std::uint32_t attention_order = 0;  // three bits a kernel, the first tried in the lowest
+  std::uint32_t attention_order = 0;  // an octal digit a kernel, the first tried on the left
   std::uint16_t function_modes = 0;
   std::uint16_t dispatch_modes = 0;
   std::uint8_t default_dtype = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/coverage.h"
 #include "symbolic/tracing/fake_tensor.h"
 
 namespace framefuse::tracing {
@@ -125,9 +126,24 @@ std::optional<at::Tensor> MultiplyLists(const at::Tensor& left, const at::Tensor
 at::Tensor Multiply(c10::DispatchKeySet keys, const at::Tensor& left, const at::Tensor& right) {
   const bool casts = keys.has_any(c10::autocast_dispatch_keyset);
   if (!casts && (HasSymbolicSize(left) || HasSymbolicSize(right))) {
-    if (std::optional<at::Tensor> product = MultiplyAsTorch(left, right)) return *std::move(product);
+    if (std::optional<at::Tensor> product = MultiplyAsTorch(left, right)) {
+      if (CountsKinds()) CountKind("decomposition", "matmul of symbolic sizes", true);
+      return *std::move(product);
+    }
   }
   return at::_ops::matmul::redispatch(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), left, right);
+}
+
+void Install() {
+  static const bool installed = [] {
+    // Never destroyed: deregistration at exit would race with torch's own.
+    static auto* all = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    all->fallback(torch::CppFunction::makeFallthrough());
+    static auto* aten = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+    aten->impl("matmul", Multiply);
+    return true;
+  }();
+  (void)installed;
 }
 
 }  // namespace
@@ -140,16 +156,9 @@ std::optional<at::Tensor> MultiplyAsTorch(const at::Tensor& left, const at::Tens
 }
 
 SizedProductsScope::SizedProductsScope(bool recording) : previous_(c10::impl::tls_is_dispatch_key_included(kKey)) {
-  static const bool installed = [] {
-    // Never destroyed: deregistration at exit would race with torch's own.
-    static auto* all = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
-    all->fallback(torch::CppFunction::makeFallthrough());
-    static auto* aten = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
-    aten->impl("matmul", Multiply);
-    return true;
-  }();
-  (void)installed;
-  c10::impl::tls_set_dispatch_key_included(kKey, recording && replaces);
+  const bool on = recording && replaces;
+  if (on) Install();
+  c10::impl::tls_set_dispatch_key_included(kKey, on);
 }
 
 SizedProductsScope::~SizedProductsScope() { c10::impl::tls_set_dispatch_key_included(kKey, previous_); }

@@ -9,7 +9,7 @@ from conformance.fuzz.vocabulary import Topic
 SUPPORT = {
     "PLACE": "\nPLACE = torch.tensor([0, 1])\n",
     "WEIGHT": "\nWEIGHT = leaf(4)\n",
-    "KEPT": "\nKEPT = types.SimpleNamespace(n=1, row=[1], names={'a': 1}, left={1, 2}, queue=collections.deque([1]))\nKEPT.sized = vector(4)\n",
+    "KEPT": "\nKEPT = types.SimpleNamespace(n=1, row=[1], names={'a': 1}, left={1, 2}, queue=collections.deque([1]), sized=vector(4))\n",
     "CONTEXT": "\nCONTEXT = contextvars.ContextVar('fuzzed', default=1)\n",
     "LOGGER": "\nLOGGER = logging.Logger('fuzzed')\nLOGGER.addHandler(logging.NullHandler())\n",
     "OVER": '''

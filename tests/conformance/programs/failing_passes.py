@@ -259,15 +259,14 @@ def leaf_before_a_used_up_part_that_leads_to_a_hook():
     return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), forward_only=True)
 
 
-@program(whole=False)
-def written_value_fails_each_time():
-    """Of the node that fails nothing is used up: the error is the same one again."""
+def fails_each_time(multiply):
+    """A product of which one factor is written before two backward passes; `multiply` has it on the left or the right."""
 
     def f(x, w):
-        a = x * 1
-        y = a * w
+        factor = w * 1
+        y = multiply(x, factor)
         torch._dynamo.graph_break()
-        a.mul_(2)
+        factor.mul_(2)
         ends = []
         for _ in range(2):
             try:
@@ -277,23 +276,15 @@ def written_value_fails_each_time():
         return ends, x.grad, w.grad
 
     return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def written_value_fails_each_time():
+    """Of the node that fails nothing is used up: the error is the same one again."""
+    return fails_each_time(lambda x, factor: factor * x)
 
 
 @program(whole=False)
 def written_second_factor_fails_each_time():
     """So too where the node has read another value before the one that fails."""
-
-    def f(x, w):
-        b = w * 1
-        y = x * b
-        torch._dynamo.graph_break()
-        b.mul_(2)
-        ends = []
-        for _ in range(2):
-            try:
-                y.sum().backward()
-            except RuntimeError as error:
-                ends.append("modified by an inplace operation" in str(error))
-        return ends, x.grad, w.grad
-
-    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+    return fails_each_time(lambda x, factor: x * factor)
