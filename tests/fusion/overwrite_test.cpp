@@ -62,7 +62,7 @@ void ExpectSameValues(const Case& c) {
   }
   EXPECT_EQ((*fused)->WritesInputs(), any);
   for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_TRUE(at::allclose(got[i], expected[i], 1e-5, 1e-6)) << "output " << i;
+    EXPECT_TRUE(at::allclose(got[i], expected[i], 1e-5, 1e-5)) << "output " << i;
   }
 }
 
