@@ -166,6 +166,11 @@ std::int32_t BackwardPlan::TurnOf(std::size_t gradient, const std::string& defin
   return turn;
 }
 
+std::string BackwardPlan::NameOf(std::size_t tangent) const {
+  const std::string& name = joint_.outputs[At(joint_.inputs[At(tangents_[tangent])].tangent_of)].grad_fn;
+  return name.empty() ? "CompiledFunctionBackward" : name;
+}
+
 std::int32_t BackwardPlan::TurnOfOutput(std::size_t tangent) const {
   const ir::Input& input = joint_.inputs[At(tangents_[tangent])];
   const std::vector<std::int32_t>& turns = joint_.outputs[At(input.tangent_of)].turns;

@@ -56,6 +56,8 @@ class BackwardPlan {
   // Readers of the variant, which is not compiled for that.
   absl::StatusOr<std::vector<std::int32_t>> ReadersFor(const Key& key) const;
 
+  // Of the grad_fn of the output with this tangent: eager's.
+  std::string NameOf(std::size_t tangent) const;
   const ir::Graph& joint() const { return joint_; }
   const ir::Graph& graph() const { return graph_; }
   const std::vector<SavedValue>& saved() const { return saved_; }

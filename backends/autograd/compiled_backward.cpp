@@ -1,5 +1,6 @@
 #include "backends/autograd/compiled_backward.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
@@ -45,6 +46,7 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
 }
 
 autograd::variable_list CompiledBackward::ApplyAlone(autograd::variable_list gradients) {
+  RECORD_USER_SCOPE(kRange);
   const BackwardPlan& plan = run_->plan();
   std::string defined(plan.tangents().size(), '0');
   autograd::variable_list tangents(defined.size());
@@ -117,6 +119,7 @@ CompiledBackward::Asked CompiledBackward::AskedOf(absl::Span<CompiledBackward* c
 }
 
 void CompiledBackward::Compute(BackwardRun::Pass& pass) {
+  RECORD_USER_SCOPE(kRange);
   const BackwardRun::Waiting waiting = run_->WaitingIn(pass, *this);
   Asked asked = AskedOf(waiting.ready, pass);
   for (const CompiledBackward* node : waiting.ready) pass.states[node->place_] = State::kTaken;

@@ -41,7 +41,8 @@ class CompiledBackward final : public torch::autograd::Node {
   CompiledBackward(const CompiledBackward&) = delete;
   CompiledBackward& operator=(const CompiledBackward&) = delete;
 
-  std::string name() const override { return "CompiledFunctionBackward"; }
+  // The one node is an output's grad_fn, which has eager's name.
+  std::string name() const override { return run_->HasGates() ? kRange : run_->plan().NameOf(0); }
   void release_variables() override;
   std::size_t place() const { return place_; }
   // What these nodes of one run are asked for in the pass under way, but for what leaves have got already.
@@ -50,6 +51,8 @@ class CompiledBackward final : public torch::autograd::Node {
     torch::autograd::edge_list edges;
     std::uint64_t first_made = 0;
   };
+  // What profiles show around the computation.
+  static constexpr const char* kRange = "CompiledFunctionBackward";
   static Asked AskedOf(absl::Span<CompiledBackward* const> nodes, const BackwardRun::Pass& pass);
 
  private:

@@ -102,7 +102,7 @@ class CompiledPlan final : public Plan {
       for (const Spent& spent : spent_) {
         absl::InlinedVector<at::Tensor, 4> behind;
         for (std::int32_t i : spent.inputs) behind.push_back(inputs[At(i)]);
-        SetSpentHistory(outputs[At(spent.output)], behind, spent.underivable);
+        SetSpentHistory(outputs[At(spent.output)], behind, spent.function);
       }
       // Before anything is saved: what the backward reads has been counted up in eager when it was saved.
       for (const auto& [output, version] : counted_) SetVersion(outputs[At(output)], version);
@@ -140,7 +140,7 @@ class CompiledPlan final : public Plan {
   struct Spent {
     std::int32_t output = 0;           // of the forward graph
     std::vector<std::int32_t> inputs;  // that it was computed from
-    std::string underivable;
+    SpentFunction function;
   };
 
   struct ViewPlan {
@@ -255,7 +255,7 @@ class CompiledPlan final : public Plan {
       const ir::Output& o = g.outputs[i];
       bool fresh = o.alias == ir::OutputAlias::kFresh && o.value != ir::kNoValue && o.role == ir::OutputRole::kUser;
       if (o.spent) {
-        spent_.push_back({forward_output_[i], ir::InputsNeededFor(g, o.value), o.underivable});
+        spent_.push_back({forward_output_[i], ir::InputsNeededFor(g, o.value), {o.grad_fn, o.underivable}});
       } else if (fresh && o.requires_grad && !has_tangent[i]) {
         with_history_.push_back(forward_output_[i]);
       }

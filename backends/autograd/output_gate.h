@@ -26,7 +26,7 @@ class OutputGate final : public torch::autograd::Node {
   OutputGate(const OutputGate&) = delete;
   OutputGate& operator=(const OutputGate&) = delete;
 
-  std::string name() const override { return "CompiledFunctionBackward"; }
+  std::string name() const override { return run_->plan().NameOf(tangent_); }
   std::size_t tangent() const { return tangent_; }
   // Whether somebody sees what comes to the output, or to any node, in this pass, and whether that is code.
   bool IsObserved() { return IsSeen(*this); }

@@ -195,30 +195,32 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
 namespace {
 class SpentHistory final : public autograd::Node {
  public:
-  SpentHistory(autograd::edge_list edges, const std::string& underivable)
-      : Node(std::move(edges)), underivable_(underivable) {}
-  std::string name() const override { return "CompiledFunctionBackward"; }
+  SpentHistory(autograd::edge_list edges, const SpentFunction& function)
+      : Node(std::move(edges)), function_(function) {}
+  std::string name() const override { return function_.name; }
 
  private:
   autograd::variable_list apply(autograd::variable_list&&) override {
     // As torch's own node for it does.
-    if (!underivable_.empty()) throw std::runtime_error("derivative for " + underivable_ + " is not implemented");
+    const std::string& underivable = function_.underivable;
+    if (!underivable.empty()) throw std::runtime_error("derivative for " + underivable + " is not implemented");
     TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
   }
 
-  std::string underivable_;
+  SpentFunction function_;
 };
 }  // namespace
 
-void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const std::string& underivable) {
+void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const SpentFunction& function) {
   if (!at::GradMode::is_enabled()) return;
   // What is behind waits for it, as in eager, and so is not reached by other outputs before the error.
   autograd::edge_list edges;
   for (const at::Tensor& input : inputs) {
     if (input.defined() && input.requires_grad()) edges.push_back(autograd::impl::gradient_edge(input));
   }
-  AutogradNodePtr node = MakeAutogradNode<SpentHistory>(std::move(edges), underivable);
-  if (!underivable.empty()) node->set_sequence_nr(UINT64_MAX);  // as torch's own, which comes before all others
+  AutogradNodePtr node = MakeAutogradNode<SpentHistory>(std::move(edges), function);
+  if (!function.underivable.empty())
+    node->set_sequence_nr(UINT64_MAX);  // as torch's own, which comes before all others
   SetHistory(t, node);
 }
 

@@ -70,9 +70,13 @@ class OutputHistory {
   std::vector<bool> reached_;         // by gradient: by any output
 };
 
-// For an output whose history a backward pass inside the graph has used up, or whose operator `underivable` has no
-// derivative: a backward pass raises what eager raises.
-void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const std::string& underivable);
+// For an output whose history a backward pass inside the graph has used up, or whose operator has no derivative: a
+// backward pass raises what eager raises.
+struct SpentFunction {
+  std::string name;         // as ir::Output::grad_fn
+  std::string underivable;  // the operator, if it is one without a derivative
+};
+void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const SpentFunction& function);
 // The tensor as inference mode makes it, in the same memory or in its own.
 at::Tensor MadeInInferenceMode(const at::Tensor& t, bool in_own_memory);
 

@@ -164,6 +164,7 @@ struct Output {
   bool requires_grad = false;  // carries a grad_fn in eager
   bool spent = false;          // requires grad, but a backward pass has used its history up …
   std::string underivable;     // … or, if it is named, this operator has no derivative
+  std::string grad_fn;         // the name of eager's, which the text of a tensor shows; empty: not known
   bool inference = false;      // made in inference mode, in a program that does not run in it
   // Views: made while grad mode was off, so without a history, and requires grad as its base does; no view for autograd
   // (x.detach()); writes are not counted with its base's (x.data).

@@ -260,9 +260,9 @@ class Parser {
     }
     FF_RETURN_IF_ERROR(p.Expect("="));
     if (key == "turns") return Turns(p, o);
-    if (key == "underivable") {
-      if (p.Peek().kind != TokenKind::kString) return p.Error("no name of an operator");
-      o->underivable = std::string(p.Take().text);
+    if (key == "underivable" || key == "grad_fn") {
+      if (p.Peek().kind != TokenKind::kString) return p.Error("no name in quotes");
+      (key == "grad_fn" ? o->grad_fn : o->underivable) = std::string(p.Take().text);
       return absl::OkStatus();
     }
     FF_ASSIGN_OR_RETURN(std::int64_t index, p.ExpectInteger());

@@ -271,6 +271,7 @@ class Printer {
     if (o.requires_grad) absl::StrAppend(&text_, " grad");
     if (o.spent) absl::StrAppend(&text_, " spent");
     if (!o.underivable.empty()) absl::StrAppend(&text_, " underivable=\"", o.underivable, "\"");
+    if (!o.grad_fn.empty()) absl::StrAppend(&text_, " grad_fn=\"", o.grad_fn, "\"");
     if (o.inference) absl::StrAppend(&text_, " inference");
     if (o.without_grad) absl::StrAppend(&text_, " without_grad");
     if (o.detached) absl::StrAppend(&text_, " detached");

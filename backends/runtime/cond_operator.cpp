@@ -20,6 +20,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
+#include "backends/graph/grad_fn_name.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
 #include "backends/runtime/aten_sequence.h"
@@ -190,6 +191,17 @@ std::vector<bool> Reached(const std::string (&backward)[2], std::size_t saved, v
   return reached;
 }
 
+// Of the results' histories: what both branches call them, or nothing.
+c10::List<std::string> NamesOf(const Texts& texts) {
+  c10::List<std::string> names;
+  const std::shared_ptr<const ir::Graph> graphs[] = {ParseBranch(texts.branches[0]), ParseBranch(texts.branches[1])};
+  for (std::size_t i = 0; i < graphs[0]->outputs.size(); ++i) {
+    const std::string& name = graphs[0]->outputs[i].grad_fn;
+    names.push_back(name == graphs[1]->outputs[i].grad_fn ? name : "");
+  }
+  return names;
+}
+
 // Below autograd a conditional is its two branches; this node asks for the branches' gradients.
 struct CondFunction : torch::autograd::Function<CondFunction> {
   static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& pred, at::TensorList operands,
@@ -216,6 +228,7 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     ctx->saved_data["operands"] = static_cast<std::int64_t>(operands.size());
     ctx->saved_data["differentiable"] = texts.differentiable;
     ctx->saved_data["with_gradient"] = texts.with_gradient;
+    ctx->saved_data["names"] = NamesOf(texts);
     return results;
   }
 
@@ -243,6 +256,11 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     return result;
   }
 };
+
+std::string NameOfResult(const torch::autograd::Node& node, std::uint32_t output) {
+  const auto* cond = dynamic_cast<const torch::autograd::CppNode<CondFunction>*>(&node);
+  return cond == nullptr ? "" : cond->ctx_.saved_data.at("names").toListRef()[output].toStringRef();
+}
 
 template <bool random>
 std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view true_branch,
@@ -347,6 +365,7 @@ void AddReplay(torch::Library& library) {
 }  // namespace
 
 void RegisterCondOperator() {
+  ir::NameGradFnsBy(NameOfResult);
   static const bool registered = [] {
     // Never destroyed: deregistration at exit would race with torch's own.
     static auto* library = new torch::Library(torch::Library::DEF, "framefuse", std::nullopt, __FILE__, __LINE__);

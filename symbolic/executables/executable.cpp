@@ -334,7 +334,7 @@ class FxExecutable final : public TensorWork {
       std::vector<at::Tensor> behind;
       for (const std::size_t input : spent.behind) behind.push_back(THPVariable_Unpack(inputs[input]));
       at::Tensor tensor = THPVariable_Unpack(output.get());
-      SetSpentHistory(tensor, behind, spent.underivable);
+      SetSpentHistory(tensor, behind, spent.function);
     }
   }
 

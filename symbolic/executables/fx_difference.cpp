@@ -86,6 +86,7 @@ void ForgetHistories(ir::Graph* graph) {
   for (ir::Output& o : graph->outputs) {
     o.requires_grad = o.spent = false;
     o.underivable.clear();
+    o.grad_fn.clear();
     o.turns.clear();
   }
 }

@@ -47,7 +47,7 @@ void AddSpent(const FxGraph& graph, const Closed& closed, Capture& capture, FxFa
   for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
     const ir::Output& o = recorded.outputs[i];
     if (!o.spent) continue;
-    FxFacts::Spent spent{i, {}, o.underivable};
+    FxFacts::Spent spent{i, {}, {o.grad_fn, o.underivable}};
     for (const std::int32_t behind : ir::InputsNeededFor(recorded, o.value)) {
       const tracing::TracedInput& in = closed.graph.inputs[static_cast<std::size_t>(behind)];
       if (const std::optional<std::size_t> input = InputOfCallable(graph, in, capture)) spent.behind.push_back(*input);

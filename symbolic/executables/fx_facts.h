@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "backends/autograd/output_history.h"
 #include "backends/graph/dim.h"
 #include "symbolic/entry/expectations.h"
 #include "symbolic/executables/fx_graph.h"
@@ -38,7 +39,7 @@ struct FxFacts {
   struct Spent {
     std::size_t result = 0;
     std::vector<std::size_t> behind;  // the callable's inputs that it leads to
-    std::string underivable;          // ir::Output's
+    SpentFunction function;
   };
   std::vector<Result> results;  // then the tensors that hold numbers
   std::size_t user_results = 0;

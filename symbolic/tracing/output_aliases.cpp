@@ -9,6 +9,7 @@
 #include <typeinfo>
 
 #include "absl/container/flat_hash_map.h"
+#include "backends/graph/grad_fn_name.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/version_counter.h"
 
@@ -293,6 +294,7 @@ ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t) {
   ir::Output o;
   o.value = ValueOf(t);
   o.requires_grad = t.requires_grad() && !RequiresGradAsItsBase(t);
+  if (o.requires_grad) o.grad_fn = ir::GradFnNameOf(t);
   graph.value(o.value).requires_grad = graph.value(o.value).requires_grad || o.requires_grad;
   if (!t.is_inference()) o.version = static_cast<std::int32_t>(t._version());
   return o;

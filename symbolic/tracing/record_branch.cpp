@@ -9,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "backends/graph/grad_fn_name.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/spelled_histories.h"
 #include "backends/graph/subgraph.h"
@@ -110,17 +111,20 @@ class Joining {
     }
     for (const int which : {0, 1}) {
       FF_RETURN_IF_ERROR(Print(which == 1 ? "true_branch" : "false_branch", branches_[which].nodes, operand_values_,
-                               ValuesOf(branches_[which].outputs), &result_.branches[which]));
+                               OutputsOf(branches_[which].outputs), &result_.branches[which]));
     }
     if (c10::GradMode::is_enabled()) FF_RETURN_IF_ERROR(AddBackward());
     return std::move(result_);
   }
 
  private:
-  static std::vector<ValueId> ValuesOf(const std::vector<at::Tensor>& tensors) {
-    std::vector<ValueId> values;
-    for (const at::Tensor& t : tensors) values.push_back(ValueOf(t));
-    return values;
+  static std::vector<ir::Output> OutputsOf(const std::vector<at::Tensor>& tensors) {
+    std::vector<ir::Output> outputs;
+    for (const at::Tensor& t : tensors) {
+      outputs.emplace_back().value = ValueOf(t);
+      outputs.back().grad_fn = ir::GradFnNameOf(t);
+    }
+    return outputs;
   }
 
   // Two tensors may stand for one value: the one whose gradient is asked for counts.
@@ -165,7 +169,7 @@ class Joining {
       for (const std::int64_t i : result_.saved) inputs.push_back(operand_values_[static_cast<std::size_t>(i)]);
       for (const at::Tensor& t : backward[which].tangents) inputs.push_back(ValueOf(t));
       FF_RETURN_IF_ERROR(Print(which == 1 ? "true_backward" : "false_backward", backward[which].nodes, inputs,
-                               ValuesOf(backward[which].gradients), &result_.backward[which]));
+                               OutputsOf(backward[which].gradients), &result_.backward[which]));
     }
     return absl::OkStatus();
   }
@@ -291,7 +295,7 @@ class Joining {
   }
 
   absl::Status Print(const char* name, const std::vector<ir::Node>& nodes, const std::vector<ValueId>& inputs,
-                     const std::vector<ValueId>& outputs, std::string* text) {
+                     const std::vector<ir::Output>& outputs, std::string* text) {
     Values known = DefinedBy(nodes);
     for (const ir::Node& n : nodes) {
       bool leaked = false;
@@ -302,11 +306,7 @@ class Joining {
     ir::SubgraphBuilder builder(graph_, name);
     for (const ValueId v : inputs) builder.AddInput(v, ir::Input());
     for (const ir::Node& n : nodes) builder.AddNode(n);
-    for (const ValueId v : outputs) {
-      ir::Output out;
-      out.value = v;
-      builder.AddOutput(out);
-    }
+    for (const ir::Output& out : outputs) builder.AddOutput(out);
     ir::Graph branch = builder.Take();
     branch.origins.clear();
     for (ir::Node& n : branch.nodes) {

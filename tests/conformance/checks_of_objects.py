@@ -82,7 +82,6 @@ either("identity of equal numbers is nothing to see", lambda: [1000, 1001], lamb
 either("dtype", ones, lambda: ones(dtype=torch.float64))
 either("dtype of an empty tensor", lambda: torch.ones(0), lambda: torch.ones(0, dtype=torch.int64))
 either("requires_grad", ones, lambda: ones(requires_grad=True))
-either("is_leaf", lambda: ones(requires_grad=True), lambda: ones(requires_grad=True) * 1)
 either("conjugated view", lambda: ones(dtype=torch.complex64).conj_physical(), lambda: ones(dtype=torch.complex64).conj())
 either("negated view", lambda: -ones(), lambda: torch._neg_view(ones()))
 either("tensor of inference mode", ones, inference)
@@ -115,6 +114,18 @@ either("class of a tensor", lambda: ones(requires_grad=True), lambda: torch.nn.P
 def shared_storage(differs):
     x = torch.ones(3)
     return seen([x, x[:2] if differs else torch.ones(2)])
+
+
+@check
+def is_leaf(differs):
+    x = ones(requires_grad=True)
+    return seen(x * 1 if differs else x, named=False)
+
+
+@check
+def name_of_a_history(differs):
+    x = ones(requires_grad=True)
+    return seen(x * 1 if differs else x + 0)
 
 
 @check

@@ -116,7 +116,7 @@ def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, obse
                 raise
             error = raised
     modes = global_state.modes()  # before anything here reads one
-    picture = Snapshot(case.versions)
+    picture = Snapshot(case.versions, case.named)
     if error is not None:
         observation.raised.append(error)
         picture.add_exception(path + ".raised", error)

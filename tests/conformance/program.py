@@ -32,7 +32,8 @@ class Case:
 
     `then` holds one callable a further call: it changes state and may return `Args`. `observe` is compared beside what
     the function reaches itself, and so is what `look` returns after each call. `versions` also compares
-    version counters.
+    version counters. With `named=False` the names of results' histories are not compared: a conditional's branches give
+    different ones (docs/architecture/autograd.md).
     `forward_only` stops the judge from running a backward through the results.
     """
 
@@ -45,6 +46,7 @@ class Case:
         observe: Any = None,
         look: Callable[[], Any] | None = None,
         versions: bool = False,
+        named: bool = True,
         forward_only: bool = False,
     ):
         self.f = f
@@ -54,6 +56,7 @@ class Case:
         self.observe = observe
         self.look = look
         self.versions = versions
+        self.named = named
         self.forward_only = forward_only
 
 

@@ -24,6 +24,7 @@ import torch
 Line = tuple[str, Any]
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
+GRAD_FN = ".grad_fn"
 _TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 # Marks that a system leaves on a user's module or tensor to know it again; no program reads them.
 _MARKS_OF_SYSTEMS = ("_is_torch_compile", "_dynamo_", "_framefuse_")
@@ -65,12 +66,21 @@ def _strides(path: str, value: torch.Tensor) -> tuple[int, ...]:
     return tuple(s for s, n in zip(value.stride(), value.shape) if n > 1 or not of_gradient)
 
 
+def _name_of_history(value: torch.Tensor) -> str | None:
+    """As the text of a tensor has it."""
+    try:
+        return value.grad_fn.name() if value.grad_fn is not None else None
+    except RuntimeError:  # a view whose base was written in a way that it has no gradient for
+        return "Invalid"
+
+
 class Snapshot:
     """One picture; objects added by several calls share its identities."""
 
-    def __init__(self, versions: bool = False):
+    def __init__(self, versions: bool = False, grad_fns: bool = True):
         self.lines: list[Line] = []
         self._versions = versions
+        self._grad_fns = grad_fns
         self._seen: dict[int, str] = {}
         self._storages: dict[int, str] = {}
         self._alive: list[Any] = []
@@ -129,6 +139,8 @@ class Snapshot:
         add((path + ".dtype", str(value.dtype)))
         add((path + ".requires_grad", value.requires_grad))
         add((path + ".is_leaf", value.is_leaf))
+        if self._grad_fns:
+            add((path + GRAD_FN, _name_of_history(value)))
         add((path + ".flags", (value.is_conj(), value.is_neg(), value.is_inference(), str(value.device))))
         add((path + ".layout", str(value.layout)))
         with torch.no_grad():

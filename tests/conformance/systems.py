@@ -65,6 +65,10 @@ class System(abc.ABC):
         """Whether `error` is how the system says that it cannot capture a program whole."""
         return False
 
+    def names_histories_as_eager(self) -> bool:
+        """Whether the grad_fn of a result has the name of eager's, which the text of a tensor shows."""
+        return True
+
     def label(self) -> str:
         """The name, with the backend where there are several."""
         return self.name
@@ -162,6 +166,9 @@ class TorchCompile(System):
     def is_unsupported(self, error: BaseException) -> bool:
         return isinstance(error, self._dynamo.exc.TorchDynamoException)
 
+    def names_histories_as_eager(self) -> bool:
+        return False
+
 
 def run_fx_graph(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Function:
     """The backend "fx": torch runs the graph that framefuse captured."""
@@ -220,6 +227,9 @@ class Framefuse(System):
             "nodes": counts["nodes"],
             "given_up": sum(counts[f"eager_fallbacks.{kind}"] for kind in _GIVEN_UP),
         }
+
+    def names_histories_as_eager(self) -> bool:
+        return isinstance(self._backend, str)  # autograd names what torch runs of a graph of ATen operators
 
     def label(self) -> str:
         return self._label

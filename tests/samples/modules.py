@@ -67,6 +67,7 @@ class ModuleCall:
             with watch():
                 result = function(*args, **kwargs)
                 observation.add("output", result, sources)
+                observation.add_names(result)
                 observation.phase = "backward"
                 outputs = differentiable(result)
                 if outputs:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+HISTORY = "history"
 _WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float64, torch.complex64: torch.complex128}
 
 
@@ -42,6 +43,12 @@ class Observation:
             self.seen[f"{path}[{number}]"] = _seen(leaf, earlier if sources is not None else [], strides)
             if isinstance(leaf, torch.Tensor):
                 earlier.append(leaf)
+
+
+    def add_names(self, tree: Any) -> None:
+        """Keeps the names of the histories of the tensors in a tree, which their texts show."""
+        names = [t.grad_fn.name() for t in tensors_of(tree) if t.grad_fn is not None]
+        self.seen[HISTORY] = Seen(" ".join(names), None)
 
 
 def _seen(leaf: Any, sources: list[torch.Tensor], strides: bool) -> Seen:

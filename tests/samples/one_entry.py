@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samples import judge, modules, operators, optimizers, systems
-from samples.observation import Observation, nudged_inputs, turned_cotangents
+from samples.observation import HISTORY, Observation, nudged_inputs, turned_cotangents
 from samples.trial import Form, Trial, as_it_is
 from zoo.process import Reply
 
@@ -102,6 +102,8 @@ class Runner:
                     found.append(trial.run(as_it_is, contextlib.nullcontext))
             return found
 
+        if not system.names_histories and HISTORY in ours.seen and HISTORY in eager.seen:
+            ours.seen[HISTORY] = eager.seen[HISTORY]
         verdict = judge.judge(ours, eager, again, wide, others, nudged)
         if verdict is not None:
             return verdict

@@ -28,6 +28,8 @@ class Watched:
 class Identity:
     """The compiler that compiles nothing."""
 
+    names_histories = True
+
     def __init__(self) -> None:
         self.last = Watched()
 
@@ -53,6 +55,7 @@ class Framefuse:
         import framefuse
 
         self._framefuse = framefuse
+        self.names_histories = backend != "fx"  # autograd names what torch runs of a graph of ATen operators
         self.compile = systems.Framefuse(backend, dynamic).compile
         self.reset = framefuse.reset
         self.last = Watched()

@@ -83,6 +83,11 @@ def test_a_lost_gradient_is_seen():
     assert found["function backward"] == "wrong" and found["function"] == NOTHING
 
 
+def test_another_name_of_a_history_is_seen():
+    found = statuses(changed(lambda t: t * 1 if t.requires_grad else t))
+    assert found["function backward"] == "wrong" and found["function"] == NOTHING
+
+
 def test_a_wrong_gradient_is_seen():
     found = statuses(changed(lambda t: t * 2 - t.detach() if t.requires_grad else t))
     assert found["function backward"] == "wrong" and found["function"] == NOTHING

@@ -64,6 +64,7 @@ class Call:
             with torch.set_grad_enabled(self.process is not None), watch():
                 result = function(*args, **kwargs)
                 observation.add("output", result, sources)
+                observation.add_names(result)
                 observation.add("random", torch.rand(1).item())
                 if self.process is not None:
                     observation.phase = "backward"

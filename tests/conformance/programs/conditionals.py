@@ -17,7 +17,12 @@ def both_signs(f, *others, **facts):
 @program(graphs=1)
 def cond_with_gradients():
     w = leaf(3, 2.0)
-    return both_signs(lambda x: framefuse.cond(x.sum() > 0, lambda x: (x * w).sin(), lambda x: x.exp() - w, (x,)), observe=w)
+    return both_signs(lambda x: framefuse.cond(x.sum() > 0, lambda x: (x * w).sin(), lambda x: x.exp() - w, (x,)), observe=w, named=False)
+
+
+@program(graphs=1)
+def cond_whose_branches_end_alike():
+    return both_signs(lambda x: framefuse.cond(x.sum() > 0, lambda x: (x.sin() * 2, x + 1), lambda x: (x * 3, x.exp() + 1), (x,)))
 
 
 @program(graphs=1)
@@ -55,7 +60,7 @@ def cond_returns_a_structure():
         result = framefuse.cond(x.sum() > 0, yes, no, [x, x + 1])
         return result["a"] * result["b"][1][1], result["b"]
 
-    return both_signs(f)
+    return both_signs(f, named=False)
 
 
 @program(graphs=1)
@@ -66,7 +71,7 @@ def cond_inside_cond():
 
         return framefuse.cond(x.sum() > 0, inner, lambda x: -x.exp(), (x,))
 
-    return Case(f, leaf(), then=[lambda: Args(leaf(start=-3.0)), lambda: Args(leaf(start=-0.1)), lambda: Args(leaf(start=9.0))])
+    return Case(f, leaf(), then=[lambda: Args(leaf(start=-3.0)), lambda: Args(leaf(start=-0.1)), lambda: Args(leaf(start=9.0))], named=False)
 
 
 @program(graphs=1)
@@ -76,7 +81,7 @@ def cond_in_a_loop():
             x = framefuse.cond(x.sum() > 1, lambda x: x * 0.5 - step, lambda x: x * 1.5 + step, (x,))  # noqa: B023
         return x
 
-    return both_signs(f)
+    return both_signs(f, named=False)
 
 
 @program(graphs=1)
@@ -88,7 +93,7 @@ def cond_does_not_spoil_gradients_of_the_branch_taken():
     def zeros():
         return Args(torch.zeros(3, requires_grad=True))
 
-    return Case(f, leaf(), then=[zeros, lambda: Args(leaf(start=-3.0))])
+    return Case(f, leaf(), then=[zeros, lambda: Args(leaf(start=-3.0))], named=False)
 
 
 @program(graphs=1)
@@ -127,7 +132,7 @@ def cond_on_views_and_layouts():
         y = x.reshape(2, 3).t()
         return framefuse.cond(y[0, 0] > 0, lambda y: (y[:, 1] * y[1:, :1].sum()).exp(), lambda y: y[:, 0] * y.sum(1), (y,))
 
-    return Case(f, leaf(6), then=[lambda: Args(leaf(6, -9.0))])
+    return Case(f, leaf(6), then=[lambda: Args(leaf(6, -9.0))], named=False)
 
 
 @program
@@ -137,7 +142,7 @@ def cond_on_strides_of_one_element():
         made = framefuse.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (column,))
         return made, made.stride(), (made + column).stride()
 
-    return both_signs(f)
+    return both_signs(f, named=False)
 
 
 @program(graphs=1)
@@ -163,7 +168,7 @@ def cond_writes_what_it_made():
 
         return framefuse.cond(x.sum() > 0, yes, lambda x: x.clone().add_(1), (x,))
 
-    return both_signs(f)
+    return both_signs(f, named=False)
 
 
 @program(graphs=1)
@@ -219,7 +224,7 @@ def cond_draws_random_numbers_beside_gradients():
         y = framefuse.cond(x.sum() > 0, yes, lambda x: torch.nn.functional.dropout(x, 0.3) + 1, (x,))
         return torch.nn.functional.dropout(y, 0.2), y
 
-    return both_signs(f)
+    return both_signs(f, named=False)
 
 
 class Scaled:
@@ -236,7 +241,7 @@ class Scaled:
 @program(graphs=1)
 def cond_of_methods_and_partials():
     scaled = Scaled()
-    return both_signs(lambda x: framefuse.cond(x.sum() > 0, scaled.up, functools.partial(scaled.down, by=4.0), (x,)))
+    return both_signs(lambda x: framefuse.cond(x.sum() > 0, scaled.up, functools.partial(scaled.down, by=4.0), (x,)), named=False)
 
 
 @program
@@ -247,4 +252,4 @@ def cond_of_which_one_result_has_a_gradient():
         made = framefuse.cond(x.sum() > 0, lambda x: ((x * w).exp(), w.sin() * s), lambda x: (x * w, w.cos() * s), (x,))
         return made[0]
 
-    return both_signs(f, observe=[w, s])
+    return both_signs(f, observe=[w, s], named=False)

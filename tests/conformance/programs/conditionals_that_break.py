@@ -215,7 +215,7 @@ def cond_on_a_tensor_with_a_hook():
         y.register_hook(lambda g: seen.append(g.sum()))
         return framefuse.cond(x.sum() > 0, lambda y: y * y, lambda y: y.sin(), (y,))
 
-    return both_signs(f, observe=seen)
+    return both_signs(f, observe=seen, named=False)
 
 
 @program(whole=False)

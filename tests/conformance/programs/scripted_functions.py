@@ -100,7 +100,7 @@ def values_and_gradients():
     def f(x):
         return weighed(x, weight).sum() * 2, weighed(weight, x, n=4)
 
-    return Case(f, vector(), then=[lambda: None, lambda: Args(leaf(3))], observe=[weight])
+    return Case(f, vector(), then=[lambda: None, lambda: Args(leaf(3))], observe=[weight], named=False)
 
 
 @program
@@ -183,7 +183,7 @@ def one_that_torch_has_run_before():
     def f(x):
         return weighed(x, weight), attracted(x.detach(), gamma=3)
 
-    return Case(f, vector(), then=[lambda: Args(leaf())], observe=[weight])
+    return Case(f, vector(), then=[lambda: Args(leaf())], observe=[weight], named=False)
 
 
 @program(whole=False)

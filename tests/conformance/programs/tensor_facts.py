@@ -113,6 +113,31 @@ def shared_memory():
     return changing(lambda t: (t + 1, t.is_shared()), vector, lambda: vector().share_memory_())
 
 
+@program(graphs=1)
+def texts_of_results():
+    kept = []
+
+    def f(x):
+        y = x * 2
+        made = [y.sum(), y.abs(), y.square(), *y.neg().unbind()[:2], y.view(-1), y.detach(), torch.cat([y, x]), (y + x).mul_(3)]
+        kept[:] = made
+        return made
+
+    return Case(f, leaf(), then=[lambda: Args(vector()), lambda: Args(leaf() * 2)], look=lambda: [str(kept.pop()) for _ in range(len(kept))])
+
+
+@program(whole=False)
+def length_of_the_text_of_a_result():
+    kept = [vector()]
+
+    def f(x):
+        length = len(str(kept[0]))
+        kept[0] = (x * length).sum()
+        return x + length
+
+    return Case(f, leaf(), then=[lambda: None, lambda: Args(vector())])
+
+
 @program
 def a_second_pass_through_products_with_numbers():
     outputs = []

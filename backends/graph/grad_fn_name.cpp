@@ -1,0 +1,23 @@
+#include "backends/graph/grad_fn_name.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "absl/strings/match.h"
+
+namespace framefuse::ir {
+namespace {
+GradFnNames names_of_ours = nullptr;
+}  // namespace
+
+std::string GradFnNameOf(const at::Tensor& t) {
+  if (t.is_leaf()) return "";
+  const torch::autograd::Node& node = *t.grad_fn();
+  std::string name = node.name();
+  if (!absl::StrContains(name, "framefuse::")) return name;
+  return names_of_ours == nullptr ? "" : names_of_ours(node, static_cast<std::uint32_t>(t.output_nr()));
+}
+
+void NameGradFnsBy(GradFnNames names) { names_of_ours = names; }
+
+}  // namespace framefuse::ir
