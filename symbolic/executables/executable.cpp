@@ -30,6 +30,7 @@ namespace framefuse {
 namespace {
 
 using tracing::CounterOf;
+using tracing::CountWithOtherMemory;
 using tracing::ShareCounter;
 
 // A torch exception becomes the Python error that eager would raise.
@@ -49,7 +50,7 @@ void SetPythonError(const absl::Status& status) {
 
 // An input and how often eager's operators would have counted its version up.
 struct WrittenInput {
-  std::size_t index = 0;
+  std::size_t input = 0;
   std::int32_t bumps = 0;
   std::int32_t of_plan = 0;    // how often the plan counts it up
   bool counted_early = false;  // only counted, by t_() and its like of an alias; or read by the backward
@@ -65,10 +66,25 @@ bool RefusesWrites(const at::Tensor& t) {
   return view->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT;
 }
 
-// Of a plan that would write such a view; Python runs the frame, and gets torch's error.
-bool RefuseWrite(TensorWork::Report* report) {
+// Of a plan that writes inputs as no plan can; Python runs the frame, and gets torch's error if there is one.
+template <typename Write>
+const char* WhyNotWritten(absl::Span<const Write> writes, std::size_t inputs,
+                          absl::FunctionRef<const at::Tensor&(std::size_t)> tensor) {
+  absl::InlinedVector<std::size_t, 8> written;
+  for (const Write& w : writes) {
+    if (w.followed && RefusesWrites(tensor(w.input))) return "a view is written whose writes autograd does not follow";
+    written.push_back(w.input);
+  }
+  // Eager counts both up in the order of the program, which says whether what it has saved of the other is older.
+  if (CountWithOtherMemory(written, inputs, tensor)) {
+    return "a tensor is written that counts its versions together with one of other memory";
+  }
+  return nullptr;
+}
+
+bool Refuse(const char* why, TensorWork::Report* report) {
   report->before_writes = true;
-  PyErr_SetString(PyExc_RuntimeError, "a view is written whose writes autograd does not follow");
+  PyErr_SetString(PyExc_RuntimeError, why);
   return false;
 }
 
@@ -79,7 +95,7 @@ class VersionKeeper {
  public:
   VersionKeeper(absl::Span<const WrittenInput> written, absl::Span<const at::Tensor> inputs) {
     for (const WrittenInput& w : written) {
-      const at::Tensor& t = inputs[w.index];
+      const at::Tensor& t = inputs[w.input];
       if (t.is_inference()) continue;
       const void* memory = MemoryOf(t);
       const auto same = std::find_if(targets_.begin(), targets_.end(), [&](const Target& target) {
@@ -191,8 +207,9 @@ class PlanExecutable final : public TensorWork {
            Report* report) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
-    const auto is_refused = [&](const WrittenInput& w) { return w.followed && RefusesWrites(tensors[w.index]); };
-    if (std::any_of(written_.begin(), written_.end(), is_refused)) return RefuseWrite(report);
+    const auto tensor = [&](std::size_t i) -> const at::Tensor& { return tensors[i]; };
+    const char* const why = WhyNotWritten<WrittenInput>(written_, tensors.size(), tensor);
+    if (why != nullptr) return Refuse(why, report);
     const VersionKeeper versions(written_, tensors);
     versions.ApplyBefore(tensors);
     RandomState random(random_);
@@ -264,10 +281,9 @@ class FxExecutable final : public TensorWork {
     }
     report->before_writes = false;           // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
-    const auto is_refused = [&](const FxWrite& w) {
-      return w.followed && RefusesWrites(THPVariable_Unpack(inputs[w.input]));
-    };
-    if (std::any_of(facts_.writes.begin(), facts_.writes.end(), is_refused)) return RefuseWrite(report);
+    const auto tensor = [&](std::size_t i) -> const at::Tensor& { return THPVariable_Unpack(inputs[i]); };
+    const char* const why = WhyNotWritten<FxWrite>(facts_.writes, inputs.size(), tensor);
+    if (why != nullptr) return Refuse(why, report);
     const FxWrittenInputs written(facts_.writes, inputs);
     const TorchState state = TorchState::Current();
     RandomState random(facts_.random);

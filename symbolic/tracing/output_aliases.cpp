@@ -64,6 +64,9 @@ class OutputAliases {
         definitions_(graph_.Definitions()) {}
 
   absl::Status Describe() {
+    if (CountWithOtherMemory()) {
+      return Fail(BreakKind::kMutation, "a tensor counts its versions together with one of other memory");
+    }
     absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       graph_.outputs.push_back(NewOutput(graph_, tensors_[i]));
@@ -97,6 +100,17 @@ class OutputAliases {
   }
 
  private:
+  // `y = x.detach()`, and then `y.data = z`: it would be handed out with a counter of its own.
+  bool CountWithOtherMemory() const {
+    absl::flat_hash_map<const void*, ir::StorageId> memory;
+    for (const InputRecord& in : inputs_) memory.try_emplace(PlaceOfCounter(in.fake), StorageOf(ValueOf(in.fake)));
+    return std::any_of(tensors_.begin(), tensors_.end(), [&](const at::Tensor& t) {
+      const void* const place = PlaceOfCounter(t);
+      return place != nullptr &&
+             memory.try_emplace(place, StorageOf(ValueOf(t))).first->second != StorageOf(ValueOf(t));
+    });
+  }
+
   // What a block of inference mode made, in a program that does not run in it.
   absl::Status NoteInference() {
     for (std::size_t i = 0; i < tensors_.size() && !c10::InferenceMode::is_enabled(); ++i) {
