@@ -269,7 +269,7 @@ def small_convnet():
 @program
 def recurrent_module():
     model = fill(nn.GRU(3, 4, batch_first=True))
-    return Case(model, matrix(2, 6).reshape(1, 4, 3))
+    return Case(model, matrix(2, 6).reshape(1, 4, 3), named=False)
 
 
 @program
