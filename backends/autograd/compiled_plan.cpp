@@ -193,7 +193,7 @@ class CompiledPlan final : public Plan {
       forward_output_[i] = index;
       if (o.role == ir::OutputRole::kMutatedInput) {
         const ir::Input& in = g.inputs[At(o.input)];
-        mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted, false});
+        mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted, false, o.grad_fn});
       }
       if (o.role == ir::OutputRole::kUnbacked) {
         unbacked_.Add(index, o, g.exprs.symbols()[At(o.symbol)].type);

@@ -2,11 +2,15 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
+#include <torch/csrc/autograd/VariableTypeUtils.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstddef>
 #include <map>
+#include <utility>
 
+#include "backends/autograd/compiled_backward.h"
 #include "common/config.h"
 #include "common/index.h"
 
@@ -22,6 +26,33 @@ bool CanBeCopiedWithOthers(const Mutation& m, const at::Tensor& input, const at:
          input.sizes() == output.sizes() && input.strides() == output.strides() && input.is_non_overlapping_and_dense();
 }
 
+// A copy_() whose node has another name.
+struct NamedWrite final : torch::autograd::CopyBackwards {
+  explicit NamedWrite(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+
+ private:
+  std::string name_;
+};
+
+bool HasHistory(const at::Tensor& input, const at::Tensor& output) {
+  return torch::autograd::compute_requires_grad(input, output) &&
+         torch::autograd::isDifferentiableType(input.scalar_type());
+}
+
+// As torch's copy_() does.
+void CopyWithHistory(const at::Tensor& input, const at::Tensor& output, const std::string& name) {
+  torch::autograd::check_inplace(input, /*requires_grad=*/true);
+  auto node = MakeAutogradNode<NamedWrite>(name);
+  node->set_next_edges(torch::autograd::collect_next_edges(input, output));
+  static_cast<NamedWrite&>(*node).src_options = output.options();
+  {
+    const at::AutoDispatchBelowAutograd below;
+    input.copy_(output);
+  }
+  torch::autograd::rebase_history(input, std::move(node));
+}
+
 }  // namespace
 
 void WriteBack(const Mutation& mutation, const at::Tensor& input, const at::Tensor& output) {
@@ -30,7 +61,11 @@ void WriteBack(const Mutation& mutation, const at::Tensor& input, const at::Tens
     return;
   }
   at::AutoGradMode mode(at::GradMode::is_enabled() && !mutation.without_grad);
-  (mutation.uncounted ? input.variable_data() : input).copy_(output);
+  if (!mutation.uncounted && !mutation.grad_fn.empty() && HasHistory(input, output)) {
+    CopyWithHistory(input, output, mutation.grad_fn);
+  } else {
+    (mutation.uncounted ? input.variable_data() : input).copy_(output);
+  }
 }
 
 void WriteBackTogether(absl::Span<const Mutation> mutations, absl::Span<const at::Tensor> inputs,

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -17,7 +18,8 @@ struct Mutation {
   std::int32_t output = 0;  // of the forward graph
   bool without_grad = false;
   bool uncounted = false;
-  bool read = false;  // by the backward, as what was written
+  bool read = false;    // by the backward, as what was written
+  std::string grad_fn;  // ir::Output's
 };
 
 void WriteBack(const Mutation& mutation, const at::Tensor& input, const at::Tensor& output);

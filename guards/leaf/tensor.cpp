@@ -204,14 +204,6 @@ std::int64_t StrideOf(BorrowedRef tensor, int dim) {
   return Impl(tensor.get())->strides()[static_cast<std::size_t>(dim)];
 }
 
-bool TensorSpec::operator==(const TensorSpec& other) const {
-  return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
-         dim == other.dim && requires_grad == other.requires_grad && compares_leaf == other.compares_leaf &&
-         is_leaf == other.is_leaf && has_hooks == other.has_hooks && shows_class == other.shows_class &&
-         plain == other.plain && offset == other.offset && free_sizes == other.free_sizes &&
-         free_strides == other.free_strides && Sizes() == other.Sizes() && Strides() == other.Strides();
-}
-
 namespace {
 
 inline bool CheckShape(const TensorSpec& spec, const c10::TensorImpl& impl) {

@@ -44,7 +44,7 @@ struct TensorSpec {
 
   absl::Span<const std::int64_t> Sizes() const;
   absl::Span<const std::int64_t> Strides() const;
-  bool operator==(const TensorSpec& other) const;
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
 struct TensorCheck {

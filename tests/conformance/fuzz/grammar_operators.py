@@ -279,7 +279,7 @@ TOPICS = {
             ["torch._C._set_autograd_fallback_mode('nothing') if False else None", "r = r + 1"],
             ["r = torch.func.vmap(torch.sin)(r) if r.dim() else r"],
             ["r = r + torch.func.grad(lambda x: (x * x).sum())(r.detach())"],
-            ["r = framefuse.cond(r.sum() > {k}, lambda r: r * 1, lambda r: r + 0, (r,))"],
+            ["r = framefuse.cond(r.sum() > {k}, lambda r: r * 1, lambda r: r.sin() * 2, (r,))"],
             ["r = framefuse.cond(r.sum() == r.sum(), lambda r: r * 2, lambda r: r.double(), (r,))"],
             ["with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):", "    r = r * 1"],
             ["torch.set_default_dtype(torch.float32)", "r = r + torch.ones(1)"],

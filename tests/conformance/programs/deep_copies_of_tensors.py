@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from conformance.program import Case, program
+from conformance.program import Args, Case, program
 from conformance.sample import leaf, matrix, vector
 
 
@@ -123,3 +123,20 @@ def steps_on_a_copy_of_a_list_of_tensors():
         return kept, history[0] + x
 
     return Case(f, vector(), then=[lambda: history.reverse()])
+
+
+@program
+def copy_of_an_argument_beside_a_part_that_is_read_beyond():
+    whole = torch.arange(8.0)
+    parts = [whole[:3]]
+
+    def f(x):
+        copied = copy.deepcopy(x)
+        beyond = torch.as_strided(parts[0], (2,), (1,), 1) * 2
+        parts[0].mul_(2)
+        return copied + parts[0], beyond
+
+    def of_its_own():
+        parts[0] = torch.arange(3.0)
+
+    return Case(f, vector(), then=[lambda: None, of_its_own, lambda: Args(torch.arange(5.0)[:3])], observe=whole)

@@ -225,7 +225,7 @@ def views_that_torch_refuses_to_write():
         return x + 1
 
     views = views_that_are_not_written()
-    return Case(f, vector(), leaf(6) * 2, then=[lambda v=v: Args(vector(), v) for v in views], observe=seen, forward_only=True, named=False)
+    return Case(f, vector(), leaf(6) * 2, then=[lambda v=v: Args(vector(), v) for v in views], observe=seen, forward_only=True)
 
 
 @program(whole=False)

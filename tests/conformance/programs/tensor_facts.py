@@ -126,6 +126,24 @@ def texts_of_results():
     return Case(f, leaf(), then=[lambda: Args(vector()), lambda: Args(leaf() * 2)], look=lambda: [str(kept.pop()) for _ in range(len(kept))])
 
 
+@program(graphs=1)
+def texts_of_written_inputs():
+    made = [leaf() * 2 for _ in range(5)]
+    views = [(leaf(6) * 2)[2:5], vector(4).view(2, 2)]
+
+    def f(x):
+        made[0].clamp_(0, 3)
+        made[1].fill_(2).add_(x)
+        made[2][1].mul_(2)
+        made[3].zero_()
+        made[4].copy_(x)
+        views[0].mul_(x)
+        views[1].add_(x.sum())
+        return x + 1
+
+    return Case(f, leaf(), then=[lambda: Args(vector())], observe=[made, views], look=lambda: [str(t) for t in made + views])
+
+
 @program(whole=False)
 def length_of_the_text_of_a_result():
     kept = [vector()]
