@@ -68,7 +68,10 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
     edges_of_written_[i] = autograd::impl::gradient_edge(inputs[At(s.of_written)]);
   }
   inputs_.reserve(plan_->differentiable().inputs().size());
-  for (std::int32_t i : plan_->differentiable().inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
+  for (std::int32_t i : plan_->differentiable().inputs()) {
+    const at::Tensor& t = inputs[At(i)];
+    inputs_.push_back({t.tensor_data(), t.is_inference() ? 0 : static_cast<std::int64_t>(t._version())});
+  }
 }
 
 void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
@@ -102,20 +105,6 @@ void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, cons
   if (edge.is_valid()) seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr});
 }
 
-at::Tensor BackwardRun::StartOf(std::size_t saved, autograd::Node& node) const {
-  at::Tensor t = saved_[saved].unpack(node.getptr());
-  const SavedValue& s = plan_->saved()[saved];
-  if (!s.is_new) return t;
-  for (const SeenWritten& w : seen_written_) {
-    if (w.input != s.of_written) continue;
-    // The pass comes here from that node, or from what was computed with it.
-    auto seen = w.node.lock();
-    t = t.detach();
-    if (seen) autograd::impl::set_gradient_edge(t, {std::move(seen), w.input_nr});
-  }
-  return t;
-}
-
 void BackwardRun::Release(const Used& used, bool last) {
   const std::lock_guard running(running_);
   const std::lock_guard lock(mutex_);
@@ -137,7 +126,7 @@ void BackwardRun::Release(const Used& used, bool last) {
   for (std::size_t s = 0; s < saved_.size() && all_done; ++s) {
     if (plan_->use().ReadersOf(s).empty()) saved_[s].reset_data();
   }
-  for (std::size_t i = 0; i < inputs_.size() && all_done; ++i) inputs_[i].reset_data();
+  if (all_done) inputs_.clear();
 }
 
 at::Tensor BackwardRun::ZeroTangent(std::size_t tangent) const {
@@ -346,83 +335,6 @@ autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& varian
   for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant.gradients[i])] = std::move(outputs[i]);
   inputs.clear();
   if (any_copied) OwnMemory(result);
-  return result;
-}
-
-BackwardRun::ResultsPassed BackwardRun::FindResultsPassed(const std::string& saved, autograd::Node& node) {
-  ResultsPassed found{std::string(plan_->tangents().size(), '0'), {}};
-  found.edges.resize(found.tangents.size());
-  const auto add = [&found](std::size_t tangent, autograd::Node& n) {
-    found.tangents[tangent] = '1';
-    found.edges[tangent] = autograd::Edge(n.getptr(), /*input_nr=*/0);
-  };
-  if (!HasGates()) {
-    if (saved[0] == '1' || OutputGate::IsSeen(node)) add(0, node);
-    return found;
-  }
-  autograd::GraphTask* const task = PassUnderWay();
-  if (task == nullptr) return found;
-  const std::lock_guard lock(mutex_);
-  const std::lock_guard task_lock(task->mutex_);
-  for (OutputGate* gate : gates_) {
-    // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
-    const auto& roots = task->graph_roots_;
-    const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();
-    if (gate == nullptr || (!is_root && !task->nodes_in_graph_.contains(gate))) continue;
-    if (plan_->IsOfView(gate->tangent())) continue;
-    if (saved[gate->tangent()] == '1' || gate->IsObserved()) add(gate->tangent(), *gate);
-  }
-  return found;
-}
-
-std::vector<at::Tensor> BackwardRun::InputsOf(const DifferentiablePlan& plan, autograd::variable_list& tangents,
-                                              autograd::Node& node) const {
-  const auto unpack = [&node](const autograd::SavedVariable& s) { return s.unpack(node.getptr()); };
-  std::vector<at::Tensor> inputs;
-  for (std::int32_t i : plan.inputs) {
-    auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);
-    if (tangent != plan_->tangents().end()) {
-      auto t = static_cast<std::size_t>(tangent - plan_->tangents().begin());
-      inputs.push_back(PrepareTangent(t, tangents[t]));
-      continue;
-    }
-    const auto& extra = plan_->differentiable().inputs();
-    auto found = std::find(extra.begin(), extra.end(), i);
-    if (found != extra.end()) {
-      inputs.push_back(unpack(inputs_[At(found - extra.begin())]));
-      continue;
-    }
-    for (std::size_t s = 0; s < saved_.size(); ++s) {
-      if (plan_->saved()[s].is_input && plan_->saved()[s].index == i) inputs.push_back(unpack(saved_[s]));
-    }
-  }
-  for (std::int32_t s : plan.saved) inputs.push_back(StartOf(At(s), node));
-  return inputs;
-}
-
-autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list tangents, const BackwardPlan::Key& key,
-                                                       const GradientTargets& targets, Used* used) {
-  // As in eager: what was computed with a result leads to its node, where hooks see a second derivative.
-  used->readers = ValueOrThrow(plan_->ReadersFor(key));
-  const DifferentiablePlans& plans = plan_->differentiable();
-  const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers), targets.node);
-  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, passed.tangents));
-  std::vector<at::Tensor> inputs = InputsOf(*plan, tangents, targets.node);
-  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  if (plan->of_results != nullptr) {
-    const at::AutoGradMode no_history(false);
-    std::vector<at::Tensor> results(plan->results.size());
-    const std::vector<at::Tensor> given = InputsOf(*plan->of_results, tangents, targets.node);
-    ThrowIfError(plan->of_results->executable->Run(given, symbols_, absl::MakeSpan(results)));
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      inputs.push_back(results[r].detach());
-      autograd::impl::set_gradient_edge(inputs.back(), passed.edges[plan->results[r]]);
-    }
-  }
-  std::vector<at::Tensor> outputs(plan->gradients.size());
-  ThrowIfError(plan->executable->Run(inputs, symbols_, absl::MakeSpan(outputs)));
-  autograd::variable_list result(plan_->gradients().size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(plan->gradients[i])] = std::move(outputs[i]);
   return result;
 }
 

@@ -28,8 +28,6 @@ namespace framefuse {
 class CompiledBackward;
 class OutputGate;
 
-struct DifferentiablePlan;
-
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
 using WeakNode = std::weak_ptr<torch::autograd::Node>;
 #else
@@ -107,6 +105,12 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
 
  private:
   static constexpr int kNever = -2;
+  class SecondPass;
+  // For create_graph: an input that no node of eager's has saved, so that nobody minds if it is written.
+  struct UnsavedInput {
+    at::Tensor memory;
+    std::int64_t version = 0;
+  };
   // What the variant reads of saved values, in its order; or the error of the one that the first node reads that fails.
   struct Unpacked {
     std::vector<at::Tensor> saved;
@@ -149,22 +153,11 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
                                                    const BackwardPlan::Key& key, const GradientTargets& targets,
                                                    Used* used);
-  // Results to whose nodes a second derivative comes, for somebody sees it there or they are `saved` (one character for
-  // each tangent): so too, and the edges to them.
-  struct ResultsPassed {
-    std::string tangents;
-    torch::autograd::edge_list edges;
-  };
-  ResultsPassed FindResultsPassed(const std::string& saved, torch::autograd::Node& node);
-  std::vector<at::Tensor> InputsOf(const DifferentiablePlan& plan, torch::autograd::variable_list& tangents,
-                                   torch::autograd::Node& node) const;
   // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.
   bool IsObserved(OutputGate& gate, bool by_code) const;
   // Whether gradients go through nodes of torch's own on the way from one output to the next: those of views. What
   // comes to a leaf that way is not known before.
   bool LeavesTheGraph() const;
-  // A saved value, for a second derivative, with its history.
-  at::Tensor StartOf(std::size_t saved, torch::autograd::Node& node) const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   // When a pass from the defined tangents comes to the input of each gradient.
@@ -174,7 +167,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   const std::shared_ptr<const BackwardPlan> plan_;
   std::mutex running_;
   std::vector<torch::autograd::SavedVariable> saved_;
-  std::vector<torch::autograd::SavedVariable> inputs_;   // for create_graph: inputs that are not saved already
+  std::vector<UnsavedInput> inputs_;
   std::vector<torch::autograd::Edge> edges_of_written_;  // by saved value (SavedValue::of_written), while that is saved
   struct SeenWritten {
     std::int32_t input = 0;

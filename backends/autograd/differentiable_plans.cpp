@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/autograd/histories.h"
+#include "backends/autograd/saved_elements.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
@@ -48,11 +49,11 @@ void DifferentiablePlans::FindInputs() {
 }
 
 absl::StatusOr<const DifferentiablePlan*> DifferentiablePlans::Find(const BackwardPlan::Key& key,
-                                                                    const std::string& through) const {
+                                                                    const std::string& through, bool watch) const {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<DifferentiablePlan>& found = found_[absl::StrCat(key.Name(), "|", through)];
+  std::unique_ptr<DifferentiablePlan>& found = found_[absl::StrCat(key.Name(), "|", through, watch ? "|watched" : "")];
   if (found == nullptr) {
-    FF_ASSIGN_OR_RETURN(found, Compile(key, through));
+    FF_ASSIGN_OR_RETURN(found, Compile(key, through, watch));
   }
   return found.get();
 }
@@ -104,7 +105,8 @@ std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& r
 }
 
 absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile(const BackwardPlan::Key& key,
-                                                                                 const std::string& through) const {
+                                                                                 const std::string& through,
+                                                                                 bool watch) const {
   Graph joint = plan_.joint();
   std::vector<BackwardPlan::CutPoint> places;
   for (const BackwardPlan::OutputGradient& o : plan_.CutBy(key)) {
@@ -116,6 +118,9 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   constant.resize(joint.values.size(), false);
   CutHistories(joint, constant);
   MakeDifferentiable(joint);
+  std::vector<ValueId> saved;
+  for (const SavedValue& s : plan_.saved()) saved.push_back(s.value);
+  const std::vector<ValueId> elements = GiveElements(joint, saved, watch);
   std::vector<ValueId> roots;
   std::vector<ir::Output> outputs;
   std::vector<std::int32_t> gradients;
@@ -143,14 +148,15 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
     results.push_back(t);
     values.emplace_back().value = v;
   }
-  FF_ASSIGN_OR_RETURN(std::unique_ptr<DifferentiablePlan> found, Differentiate(joint, outputs, taken, results));
+  FF_ASSIGN_OR_RETURN(std::unique_ptr<DifferentiablePlan> found,
+                      Differentiate(joint, outputs, taken, elements, results));
   if (!results.empty()) {
     FF_ASSIGN_OR_RETURN(const std::vector<std::int32_t> readers, plan_.ReadersFor(key));
     const std::vector<bool> computed = ComputedFor(readers);
     for (std::size_t s = 0; s < computed.size(); ++s) {  // their histories have no part in these values
       if (computed[s]) taken[At(plan_.saved()[s].value)] = true;
     }
-    FF_ASSIGN_OR_RETURN(found->of_results, Differentiate(joint, values, taken, {}));
+    FF_ASSIGN_OR_RETURN(found->of_results, Differentiate(joint, values, taken, elements, {}));
   }
   found->gradients = std::move(gradients);
   return found;
@@ -158,7 +164,7 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
 
 absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differentiate(
     const Graph& joint, const std::vector<ir::Output>& outputs, const std::vector<bool>& taken,
-    const std::vector<std::size_t>& results) const {
+    const std::vector<ValueId>& elements, const std::vector<std::size_t>& results) const {
   auto result = std::make_unique<DifferentiablePlan>();
   std::vector<ValueId> roots;
   for (const ir::Output& o : outputs) roots.push_back(o.value);
@@ -178,6 +184,11 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differe
     if (!taken[At(value)] || !closure.used[At(value)]) continue;
     result->saved.push_back(static_cast<std::int32_t>(s));
     builder.AddInput(value, ir::Input());
+  }
+  for (std::size_t s = 0; s < elements.size(); ++s) {
+    if (elements[s] == kNoValue || !closure.used[At(elements[s])]) continue;
+    result->elements.push_back(static_cast<std::int32_t>(s));
+    builder.AddInput(elements[s], ir::Input());
   }
   for (const std::size_t t : results) {
     result->results.push_back(t);

@@ -1,6 +1,7 @@
 // DifferentiablePlans: a backward through autograd itself, for create_graph. The joint graph runs operator by operator
-// from the graph's own inputs; values that no differentiable input reaches are taken as they were saved. A plan is made
-// when it is first asked for. Invariant: thread-safe; the BackwardPlan that owns it outlives it.
+// from the graph's own inputs; values that no differentiable input reaches are taken as they were saved, and others get
+// the elements that were saved of them (saved_elements.h). A plan is made when it is first asked for. Invariant:
+// thread-safe; the BackwardPlan that owns it outlives it.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_DIFFERENTIABLE_PLANS_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_DIFFERENTIABLE_PLANS_H_
 
@@ -19,6 +20,7 @@ struct DifferentiablePlan {
   std::unique_ptr<Executable> executable;
   std::vector<std::int32_t> inputs;                // used inputs: of the joint graph, tangents included
   std::vector<std::int32_t> saved;                 // used saved values, after the inputs
+  std::vector<std::int32_t> elements;              // saved values whose elements are used, after these
   std::vector<std::size_t> results;                // tangents of used results, after these
   std::unique_ptr<DifferentiablePlan> of_results;  // computes their values; null: there are none
   std::vector<std::int32_t> gradients;             // gradient of each output
@@ -33,17 +35,20 @@ class DifferentiablePlans {
   // Results that the graph has saved and that one of these nodes of the backward reads: one character for each tangent.
   // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from.
   std::string SavedResults(const std::vector<std::int32_t>& readers) const;
-  // `through`: so too, '1' if a second derivative is to come to its result's node.
-  absl::StatusOr<const DifferentiablePlan*> Find(const BackwardPlan::Key& key, const std::string& through) const;
+  // `through`: so too, '1' if a second derivative is to come to its result's node. `watch`: as GiveElements().
+  absl::StatusOr<const DifferentiablePlan*> Find(const BackwardPlan::Key& key, const std::string& through,
+                                                 bool watch) const;
 
  private:
   void FindInputs();
-  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key,
-                                                              const std::string& through) const;
-  // What computes `outputs` from inputs, saved values that are `taken`, and `results`, which are taken, too.
+  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key, const std::string& through,
+                                                              bool watch) const;
+  // What computes `outputs` from inputs, saved values that are `taken`, elements of others (by saved value),
+  // and `results`, which are taken, too.
   absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Differentiate(const ir::Graph& joint,
                                                                     const std::vector<ir::Output>& outputs,
                                                                     const std::vector<bool>& taken,
+                                                                    const std::vector<ir::ValueId>& elements,
                                                                     const std::vector<std::size_t>& results) const;
   ir::ValueId ResultOf(std::size_t tangent, const ir::Graph& joint) const;
   // By saved value: computed by the forward, and one of the nodes reads it, so that it is known to be as it was.

@@ -1,14 +1,17 @@
 #include "backends/runtime/differentiable_ops.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,8 +26,10 @@ using ir::Arg;
 using ir::Node;
 using MaybeTensor = std::optional<Tensor>;
 
+// What is replaced gets a gradient of zeros, as in eager, where a history leads to it.
 Tensor Copy(const Tensor& self, const Tensor& src, bool non_blocking) {
-  return at::empty_like(self).copy_(src, non_blocking);
+  const bool leads = at::GradMode::is_enabled() && self.requires_grad();
+  return (leads ? self.clone() : at::empty_like(self)).copy_(src, non_blocking);
 }
 
 // Torch's have no derivatives for complex numbers.
@@ -56,6 +61,33 @@ Tensor KeepHistory(const Tensor& value, const Tensor& of) {
   Tensor out = at::empty_strided(value.sizes(), value.strides(), value.options()).copy_(of);
   const at::NoGradGuard unseen;
   return out.copy_(value);
+}
+
+// The node that has saved its result (of exp, softmax) finds the elements there: they go into the result's memory, past
+// its version.
+Tensor GiveElements(const Tensor& made, const MaybeTensor& elements, at::TensorList of) {
+  if (!elements || !elements->defined()) return made;
+  TORCH_CHECK(made.sizes() == elements->sizes(), "create_graph=True: an input has other sizes since the graph has run");
+  const bool has_node = std::any_of(of.begin(), of.end(), [](const Tensor& t) { return t.requires_grad(); });
+  const bool is_own = made.has_storage() && made.is_non_overlapping_and_dense() &&
+                      std::none_of(of.begin(), of.end(), [&](const Tensor& t) {
+                        return t.has_storage() && t.storage().is_alias_of(made.storage());
+                      });
+  if (!is_own || !has_node) {
+    const Tensor out = elements->detach();
+    if (made.requires_grad()) torch::autograd::impl::set_gradient_edge(out, torch::autograd::impl::gradient_edge(made));
+    return out;
+  }
+  const at::NoGradGuard unseen;
+  made.variable_data().copy_(*elements);
+  return made;
+}
+
+thread_local UnknownValues* unknown_values = nullptr;
+
+Tensor NoteUnsaved(const Tensor& made, at::TensorList of) {
+  if (unknown_values != nullptr) unknown_values->AddIfOf(made, absl::MakeConstSpan(of.data(), of.size()));
+  return made;
 }
 
 Tensor SiluBackward(const Tensor& grad, const Tensor& x) {
@@ -150,6 +182,8 @@ const Stands& OwnOperators() {
     add("as_strided_scatter", "(Tensor self, Tensor src, int[] size, int[] stride, int? offset) -> Tensor",
         TORCH_FN(AsStridedScatter));
     add("keep_history", "(Tensor value, Tensor of) -> Tensor", TORCH_FN(KeepHistory));
+    add("give_elements", "(Tensor made, Tensor? elements, Tensor[] of) -> Tensor", TORCH_FN(GiveElements));
+    add("note_unsaved", "(Tensor made, Tensor[] of) -> Tensor", TORCH_FN(NoteUnsaved));
     add("silu_backward", "(Tensor grad, Tensor x) -> Tensor", TORCH_FN(SiluBackward));
     add("mish_backward", "(Tensor grad, Tensor x) -> Tensor", TORCH_FN(MishBackward));
     add("logit_backward", "(Tensor grad, Tensor x, float? eps) -> Tensor", TORCH_FN(LogitBackward));
@@ -201,8 +235,77 @@ ir::OpId KeepsHistory() {
   return ir::RequireOp("framefuse.differentiable_keep_history");
 }
 
+ir::OpId NotesUnsaved() {
+  OwnOperators();  // defines it
+  return ir::RequireOp("framefuse.differentiable_note_unsaved");
+}
+
+UnknownValues::UnknownValues(absl::Span<const Tensor> inputs)
+    : values_(inputs.begin(), inputs.end()), outer_(std::exchange(unknown_values, inputs.empty() ? nullptr : this)) {}
+
+UnknownValues::~UnknownValues() { unknown_values = outer_; }
+
+void UnknownValues::AddIfOf(const Tensor& made, absl::Span<const Tensor> of) {
+  const auto is_unknown = [&](const Tensor& t) {
+    return std::any_of(values_.begin(), values_.end(), [&](const Tensor& known) { return known.is_same(t); });
+  };
+  if (!is_unknown(made) && std::any_of(of.begin(), of.end(), is_unknown)) values_.push_back(made);
+}
+
+void UnknownValues::Spoil() const {
+  for (const Tensor& t : values_) torch::autograd::impl::bump_version(t);
+}
+
+ir::OpId GivesElements() {
+  OwnOperators();  // defines it
+  return ir::RequireOp("framefuse.differentiable_give_elements");
+}
+
+namespace {
+
+// What computes an argument that has one of these names; null: nothing, or another operator.
+const Node* Computes(const ir::Graph& joint, const std::vector<ir::NodeIndex>& definitions, const Arg& a,
+                     ir::OpName name) {
+  const ir::NodeIndex d = a.kind == Arg::Kind::kValue ? definitions[At(a.value)] : ir::kNoNode;
+  return d != ir::kNoNode && ir::Is(joint.nodes[At(d)].op, name) ? &joint.nodes[At(d)] : nullptr;
+}
+
+bool IsPlainDifference(const Node& n) {
+  const Arg& alpha = n.args[2];
+  return alpha.kind == Arg::Kind::kConstant && alpha.constant.isScalar() && alpha.constant.toScalar().equal(1);
+}
+
+// A backend has written log_softmax as (x - max) - log(sum(exp(x - max))). Eager's node has saved its result, from
+// which all its derivatives are made; of the operators that are here nothing was saved.
+void CloseLogSoftmax(ir::Graph& joint) {
+  const std::vector<ir::NodeIndex> definitions = joint.Definitions();
+  const auto of = [&](const Arg& a, ir::OpName name) { return Computes(joint, definitions, a, name); };
+  for (Node& n : joint.nodes) {
+    if (n.phase != ir::Phase::kForward || !ir::Is(n.op, ir::OpName::kSubTensor) || !IsPlainDifference(n)) continue;
+    const Node* const shifted = of(n.args[0], ir::OpName::kSubTensor);
+    const Node* const log = of(n.args[1], ir::OpName::kLog);
+    const Node* const sum = log == nullptr ? nullptr : of(log->args[0], ir::OpName::kSumDimIntList);
+    const Node* const exp = sum == nullptr ? nullptr : of(sum->args[0], ir::OpName::kExp);
+    const Node* const max = shifted == nullptr ? nullptr : of(shifted->args[1], ir::OpName::kAmax);
+    if (exp == nullptr || max == nullptr || !IsPlainDifference(*shifted)) continue;
+    const bool fits = exp->args[0].value == n.args[0].value && max->args[0].value == shifted->args[0].value;
+    const Arg &dims = max->args[1], &same = sum->args[1];
+    if (!fits || !dims.constant.isIntList() || !same.constant.isIntList() || !IsTrue(*max, "keepdim") ||
+        !IsTrue(*sum, "keepdim") || dims.constant.toIntVector() != same.constant.toIntVector() ||
+        dims.constant.toIntVector().size() != 1)
+      continue;
+    const Arg dim = Arg::Constant(dims.constant.toIntVector()[0]);
+    const Arg x = shifted->args[0];
+    n.op = ir::RequireOp(ir::OpName::k_LogSoftmax);
+    n.args = {x, dim, Arg::Constant(false)};
+  }
+}
+
+}  // namespace
+
 void MakeDifferentiable(ir::Graph& joint) {
   const Stands& own = OwnOperators();
+  CloseLogSoftmax(joint);
   for (Node& n : joint.nodes) {
     if (const auto it = own.find(n.op->name()); it != own.end()) n.op = it->second;
     ForgetRunningStatistics(joint, n);

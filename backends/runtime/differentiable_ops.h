@@ -6,6 +6,11 @@
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_DIFFERENTIABLE_OPS_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_DIFFERENTIABLE_OPS_H_
 
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "absl/types/span.h"
 #include "backends/graph/graph.h"
 
 namespace framefuse {
@@ -14,6 +19,30 @@ void MakeDifferentiable(ir::Graph& joint);
 
 // (value, of): the elements of the first with the history of the second, which has its sizes.
 ir::OpId KeepsHistory();
+
+// (made, elements, of): the first with the other's elements, for the nodes that have saved it as their result, too.
+// Undefined elements: as it is. `of`: what it was computed from, whose memory it may have.
+ir::OpId GivesElements();
+
+// (made, of): the first, which nobody has saved. While there are UnknownValues, it is one if one of the others is.
+ir::OpId NotesUnsaved();
+
+// Values of one differentiable run that are computed from what stands for inputs whose elements are gone.
+class UnknownValues {
+ public:
+  explicit UnknownValues(absl::Span<const at::Tensor> inputs);
+  ~UnknownValues();
+  UnknownValues(const UnknownValues&) = delete;
+  UnknownValues& operator=(const UnknownValues&) = delete;
+
+  void AddIfOf(const at::Tensor& made, absl::Span<const at::Tensor> of);
+  // When all has run: a node that has saved one raises torch's error if a pass comes to it.
+  void Spoil() const;
+
+ private:
+  std::vector<at::Tensor> values_;
+  UnknownValues* const outer_;
+};
 
 }  // namespace framefuse
 

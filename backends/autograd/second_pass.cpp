@@ -1,0 +1,222 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/autograd/backward_run.h"
+#include "backends/autograd/compiled_backward.h"
+#include "backends/autograd/differentiable_plans.h"
+#include "backends/autograd/output_gate.h"
+#include "backends/autograd/pass_under_way.h"
+#include "backends/runtime/differentiable_ops.h"
+#include "backends/runtime/torch_error.h"
+#include "common/index.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace autograd = torch::autograd;
+
+// A pass with create_graph, which leaves a history of its own. `node`: the one of the run's that computes.
+class BackwardRun::SecondPass {
+ public:
+  SecondPass(BackwardRun& run, autograd::Node& node) : run_(run), plan_(*run.plan_), node_(node) {}
+
+  autograd::variable_list Run(autograd::variable_list tangents, const BackwardPlan::Key& key, Used* used);
+
+ private:
+  // Results to whose nodes a second derivative comes, for somebody sees it there or they are `saved` (one character for
+  // each tangent): so too, and the edges to them.
+  struct ResultsPassed {
+    std::string tangents;
+    autograd::edge_list edges;
+  };
+  ResultsPassed FindResultsPassed(const std::string& saved);
+  std::vector<at::Tensor> InputsOf(const DifferentiablePlan& plan, const autograd::variable_list& tangents);
+  at::Tensor InputOf(std::int32_t input);
+  bool IsAnyStale();
+  static bool IsNewer(const UnsavedInput& input) {
+    return !input.memory.is_inference() && input.memory._version() != input.version;
+  }
+  // The history that it had when the graph ran.
+  autograd::Edge EdgeTo(std::int32_t input);
+  // In the place of one whose elements are gone, and are of no account.
+  at::Tensor InPlaceOf(std::int32_t input) const;
+  // A saved value with its history.
+  at::Tensor StartOf(std::size_t saved);
+  // What was saved, for a value that is computed again; undefined where that was used up or written since, and what it
+  // is computed from was not.
+  at::Tensor ElementsOf(std::size_t saved);
+
+  BackwardRun& run_;
+  const BackwardPlan& plan_;
+  autograd::Node& node_;
+  std::vector<at::Tensor> stale_;  // what InPlaceOf() gave
+};
+
+at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
+  at::Tensor t = run_.saved_[saved].unpack(node_.getptr());
+  const SavedValue& s = plan_.saved()[saved];
+  if (!s.is_new) return t;
+  for (const SeenWritten& w : run_.seen_written_) {
+    if (w.input != s.of_written) continue;
+    // The pass comes here from that node, or from what was computed with it.
+    auto seen = w.node.lock();
+    t = t.detach();
+    if (seen) autograd::impl::set_gradient_edge(t, {std::move(seen), w.input_nr});
+  }
+  return t;
+}
+
+autograd::Edge BackwardRun::SecondPass::EdgeTo(std::int32_t input) {
+  const std::vector<BackwardPlan::InputClass>& classes = plan_.input_classes();
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    for (std::size_t k = 0; k < classes[c].gradients.size(); ++k) {
+      const std::int32_t output = plan_.gradients()[At(classes[c].gradients[k])];
+      if (plan_.joint().outputs[At(output)].input != input) continue;
+      if (!run_.HasGates()) return node_.next_edge(k);
+      const std::lock_guard lock(run_.mutex_);
+      const bool is_there = c < run_.nodes_.size() && run_.nodes_[c] != nullptr;
+      return is_there ? run_.nodes_[c]->next_edge(k) : autograd::Edge();
+    }
+  }
+  return {};
+}
+
+at::Tensor BackwardRun::SecondPass::InPlaceOf(std::int32_t input) const {
+  const ir::Graph& joint = plan_.joint();
+  const ir::Value& recorded = joint.value(joint.inputs[At(input)].value);
+  std::vector<std::int64_t> sizes, strides;
+  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, run_.symbols_));
+  for (const ir::Dim& d : recorded.strides) strides.push_back(joint.exprs.Evaluate(d, run_.symbols_));
+  const auto options = at::TensorOptions().dtype(recorded.dtype).device(recorded.device);
+  return at::empty_strided(sizes, strides, options).zero_();
+}
+
+bool BackwardRun::SecondPass::IsAnyStale() {
+  if (std::any_of(run_.inputs_.begin(), run_.inputs_.end(), &IsNewer)) return true;
+  for (std::size_t s = 0; s < run_.saved_.size(); ++s) {
+    if (!plan_.saved()[s].is_input) continue;
+    try {
+      run_.saved_[s].unpack(node_.getptr());
+    } catch (const c10::Error&) {
+      return true;
+    }
+  }
+  return false;
+}
+
+at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
+  at::Tensor t;
+  const std::vector<std::int32_t>& extra = plan_.differentiable().inputs();
+  const auto found = std::find(extra.begin(), extra.end(), input);
+  if (found != extra.end()) {
+    TORCH_CHECK(!run_.inputs_.empty(), autograd::ERR_BACKWARD_TWICE);
+    const UnsavedInput& unsaved = run_.inputs_[At(found - extra.begin())];
+    if (!IsNewer(unsaved)) t = unsaved.memory.detach();
+  }
+  for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
+    if (!plan_.saved()[s].is_input || plan_.saved()[s].index != input) continue;
+    try {
+      return run_.saved_[s].unpack(node_.getptr());
+    } catch (const c10::Error&) {  // no node that this pass comes to has saved it
+      break;
+    }
+  }
+  if (!t.defined()) {
+    t = InPlaceOf(input);
+    stale_.push_back(t);
+  }
+  if (autograd::Edge edge = EdgeTo(input); edge.is_valid()) autograd::impl::set_gradient_edge(t, std::move(edge));
+  return t;
+}
+
+at::Tensor BackwardRun::SecondPass::ElementsOf(std::size_t saved) {
+  try {
+    return run_.saved_[saved].unpack(node_.getptr());
+  } catch (const c10::Error&) {
+    if (!stale_.empty()) throw;
+    return {};
+  }
+}
+
+BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPassed(const std::string& saved) {
+  ResultsPassed found{std::string(plan_.tangents().size(), '0'), {}};
+  found.edges.resize(found.tangents.size());
+  const auto add = [&found](std::size_t tangent, autograd::Node& n) {
+    found.tangents[tangent] = '1';
+    found.edges[tangent] = autograd::Edge(n.getptr(), /*input_nr=*/0);
+  };
+  if (!run_.HasGates()) {
+    if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_);
+    return found;
+  }
+  autograd::GraphTask* const task = PassUnderWay();
+  if (task == nullptr) return found;
+  const std::lock_guard lock(run_.mutex_);
+  const std::lock_guard task_lock(task->mutex_);
+  for (OutputGate* gate : run_.gates_) {
+    // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
+    const auto& roots = task->graph_roots_;
+    const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();
+    if (gate == nullptr || (!is_root && !task->nodes_in_graph_.contains(gate))) continue;
+    if (plan_.IsOfView(gate->tangent())) continue;
+    if (saved[gate->tangent()] == '1' || gate->IsObserved()) add(gate->tangent(), *gate);
+  }
+  return found;
+}
+
+std::vector<at::Tensor> BackwardRun::SecondPass::InputsOf(const DifferentiablePlan& plan,
+                                                          const autograd::variable_list& tangents) {
+  std::vector<at::Tensor> inputs;
+  for (std::int32_t i : plan.inputs) {
+    const auto tangent = std::find(plan_.tangents().begin(), plan_.tangents().end(), i);
+    if (tangent == plan_.tangents().end()) {
+      inputs.push_back(InputOf(i));
+    } else {
+      const auto t = static_cast<std::size_t>(tangent - plan_.tangents().begin());
+      inputs.push_back(run_.PrepareTangent(t, tangents[t]));
+    }
+  }
+  for (std::int32_t s : plan.saved) inputs.push_back(StartOf(At(s)));
+  for (std::int32_t s : plan.elements) inputs.push_back(ElementsOf(At(s)));
+  return inputs;
+}
+
+autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                                     Used* used) {
+  // As in eager: what was computed with a result leads to its node, where hooks see a second derivative.
+  used->readers = ValueOrThrow(plan_.ReadersFor(key));
+  const DifferentiablePlans& plans = plan_.differentiable();
+  const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers));
+  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, passed.tangents, IsAnyStale()));
+  std::vector<at::Tensor> inputs = InputsOf(*plan, tangents);
+  UnknownValues unknown(stale_);
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  if (plan->of_results != nullptr) {
+    const at::AutoGradMode no_history(false);
+    std::vector<at::Tensor> results(plan->results.size());
+    const std::vector<at::Tensor> given = InputsOf(*plan->of_results, tangents);
+    ThrowIfError(plan->of_results->executable->Run(given, run_.symbols_, absl::MakeSpan(results)));
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      inputs.push_back(results[r].detach());
+      autograd::impl::set_gradient_edge(inputs.back(), passed.edges[plan->results[r]]);
+    }
+  }
+  std::vector<at::Tensor> outputs(plan->gradients.size());
+  ThrowIfError(plan->executable->Run(inputs, run_.symbols_, absl::MakeSpan(outputs)));
+  // A node that has saved one of these is none that this pass came to: eager's error, if a next one does.
+  unknown.Spoil();
+  autograd::variable_list result(plan_.gradients().size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(plan->gradients[i])] = std::move(outputs[i]);
+  return result;
+}
+
+autograd::variable_list BackwardRun::RunDifferentiable(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                                       const GradientTargets& targets, Used* used) {
+  return SecondPass(*this, targets.node).Run(std::move(tangents), key, used);
+}
+
+}  // namespace framefuse

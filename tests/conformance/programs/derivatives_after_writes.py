@@ -1,0 +1,225 @@
+"""Second derivatives where an input of a graph was written when the graph had run. No node of eager's has saved that
+input, only values that were computed from it: they are what derivatives are made of, also where no version counts up.
+"""
+
+import itertools
+
+import torch
+
+from conformance.program import Case, program
+from conformance.sample import leaf
+
+
+def _counted(x, w):
+    with torch.no_grad():
+        x.add_(0.25)
+
+
+def _by_data(x, w):
+    x.data.mul_(1.5)
+
+
+def _with_history(x, w):
+    x.mul_(w)
+
+
+def _replaced(x, w):
+    with torch.no_grad():
+        x.zero_()
+
+
+WRITES = (_counted, _by_data, _with_history, _replaced)
+
+
+def _written_later(*functions, writes=WRITES):
+    """Of results of two leaves, a break, a write of the first, a break; the gradients, and the gradients of those."""
+    leaves = [leaf(), leaf(3, 0.5)]
+
+    def run():
+        found = []
+        for f, write in itertools.product(functions, writes):
+            x, w = [t * 0.5 for t in leaves]
+            torch._dynamo.graph_break()
+            y = f(x, w)
+            torch._dynamo.graph_break()
+            write(x, w)
+            torch._dynamo.graph_break()
+            first_order = torch.autograd.grad(y.sum(), leaves, create_graph=True)
+            length = sum((g * g).sum() for g in first_order)
+            second = torch.autograd.grad(length, leaves)
+            found += [*(g.detach() for g in first_order), *second]
+        return found
+
+    return Case(run, observe=leaves, forward_only=True)
+
+
+def _one_at_a_time(*functions):
+    """Each of a number of operators that save their result, of the first argument."""
+    return _written_later(*(lambda x, w, function=function: function(x) * w for function in functions))
+
+
+@program(whole=False)
+def exponentials():
+    return _one_at_a_time(torch.exp, torch.expm1, torch.exp2)
+
+
+@program(whole=False)
+def results_that_are_saved():
+    return _one_at_a_time(torch.tanh, torch.sigmoid, torch.sqrt, torch.rsqrt, torch.reciprocal, torch.relu)
+
+
+@program(whole=False)
+def a_saved_result_of_a_saved_result():
+    return _written_later(lambda x, w: x.exp().sqrt() * w)
+
+
+@program(whole=False)
+def behind_values_that_nobody_saves():
+    return _written_later(lambda x, w: (((x + 1) * 2 - 0.5).neg().exp() + 1) * w)
+
+
+@program(whole=False)
+def rows_of_a_softmax():
+    return _one_at_a_time(lambda x: x.softmax(0), lambda x: x.log_softmax(0))
+
+
+@program(whole=False)
+def parts_and_views():
+    return _written_later(
+        lambda x, w: x.exp()[1:].outer(w),
+        lambda x, w: x.exp().expand(2, 3) * w,
+        lambda x, w: x.exp().flip(0).view(1, 3) * w,
+        lambda x, w: x.exp().cumsum(0)[::2] * w[1:],
+    )
+
+
+@program(whole=False)
+def a_bias():
+    matrix = torch.eye(3) * 0.5 + 0.25
+    linear = torch.nn.functional.linear
+    return _written_later(lambda x, w: linear(w, matrix, x).relu(), lambda x, w: linear(w, matrix, x).tanh())
+
+
+@program(whole=False)
+def places_of_the_largest():
+    return _one_at_a_time(lambda x: x.sort().values.exp(), lambda x: x.topk(2).values.sum().exp())
+
+
+@program(whole=False)
+def a_third_derivative():
+    leaves = [leaf(), leaf(3, 0.5)]
+
+    def run():
+        x, w = [t * 0.5 for t in leaves]
+        torch._dynamo.graph_break()
+        y = x.exp() * w
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            x.add_(1)
+        torch._dynamo.graph_break()
+        (first,) = torch.autograd.grad(y.sum(), leaves[:1], create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), leaves[:1], create_graph=True)
+        return first.detach(), second.detach(), *torch.autograd.grad(second.sum(), leaves)
+
+    return Case(run, observe=leaves, forward_only=True)
+
+
+@program(whole=False)
+def written_between_the_passes():
+    leaves = [leaf(), leaf(3, 0.5)]
+
+    def run():
+        x, w = [t * 0.5 for t in leaves]
+        torch._dynamo.graph_break()
+        y = x.exp() * w
+        torch._dynamo.graph_break()
+        first = torch.autograd.grad(y.sum(), leaves, create_graph=True)
+        with torch.no_grad():
+            x.add_(1)
+        torch._dynamo.graph_break()
+        return torch.autograd.grad(sum((g * g).sum() for g in first), leaves)
+
+    return Case(run, observe=leaves, forward_only=True)
+
+
+@program(whole=False)
+def written_by_the_caller():
+    """No graph writes it: Python does, when the compiled function has returned."""
+    leaves = [leaf(), leaf(3, 0.5)]
+    kept = []
+
+    def run():
+        x, w = [t * 0.5 for t in leaves]
+        torch._dynamo.graph_break()
+        kept[:] = x, x.exp() * w
+
+    def look():
+        with torch.no_grad():
+            kept[0].add_(1)
+        first = torch.autograd.grad(kept.pop().sum(), leaves, create_graph=True)
+        second = torch.autograd.grad(sum((g * g).sum() for g in first), leaves)
+        return [*(g.detach() for g in first), *second]
+
+    return Case(run, observe=leaves, forward_only=True, look=look)
+
+
+@program(whole=False)
+def saved_for_another_result_alone():
+    """Eager's node of sin() has saved what is written. A pass from the other result never comes to it."""
+    leaves = [leaf(), leaf(3, 0.5)]
+
+    def run():
+        x, w = [t * 0.5 for t in leaves]
+        torch._dynamo.graph_break()
+        y, z = x.exp() * w, x.sin()
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            x.add_(1)
+        torch._dynamo.graph_break()
+        first = torch.autograd.grad(y.sum(), leaves, create_graph=True)
+        second = torch.autograd.grad(sum((g * g).sum() for g in first), leaves)
+        try:
+            torch.autograd.grad(z.sum(), leaves, allow_unused=True)
+        except RuntimeError as error:
+            return first[0].detach(), second, "modified by an inplace operation" in str(error)
+
+    return Case(run, observe=leaves, forward_only=True)
+
+
+@program(whole=False)
+def saved_for_a_second_derivative_alone():
+    """The gradient of w needs the sine, which is saved; the derivative of that needs what is written, and raises."""
+    leaves = [leaf(), leaf(3, 0.5)]
+
+    def run():
+        x, w = [t * 0.5 for t in leaves]
+        torch._dynamo.graph_break()
+        y = (x.sin() + 1) * w
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            x.add_(1)
+        torch._dynamo.graph_break()
+        (first,) = torch.autograd.grad(y.sum(), [leaves[1]], create_graph=True)
+        try:
+            torch.autograd.grad((first * first).sum(), leaves, allow_unused=True)
+        except RuntimeError as error:
+            return first.detach(), "modified by an inplace operation" in str(error)
+
+    return Case(run, observe=leaves, forward_only=True)
+
+
+@program(whole=False)
+def given_other_sizes():
+    leaves = [leaf(), leaf(3, 0.5)]
+
+    def run():
+        x, w = [t * 0.5 for t in leaves]
+        torch._dynamo.graph_break()
+        y = x.exp() * w
+        torch._dynamo.graph_break()
+        x.data = torch.ones(2, 2)
+        torch._dynamo.graph_break()
+        first = torch.autograd.grad(y.sum(), leaves, create_graph=True)
+        return [*(g.detach() for g in first), *torch.autograd.grad(sum((g * g).sum() for g in first), leaves)]
+
+    return Case(run, observe=leaves, forward_only=True)
