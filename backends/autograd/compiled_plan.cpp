@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,8 @@ namespace {
 
 namespace autograd = torch::autograd;
 using ir::Graph;
+
+constexpr std::string_view kRenewed = "AsStridedBackward0";  // what torch calls a view's history that it makes again
 
 class CompiledPlan final : public Plan {
  public:
@@ -134,6 +138,7 @@ class CompiledPlan final : public Plan {
     bool detached = false;
     bool own_version = false;
     bool defined = true;
+    bool renewed = false;  // its history was made again after a write of its memory, by another way than the view's
     std::int32_t version = 0;
     ViewRecipe recipe;
   };
@@ -199,9 +204,17 @@ class CompiledPlan final : public Plan {
         unbacked_.Add(index, o, g.exprs.symbols()[At(o.symbol)].type);
       }
       if (o.role != ir::OutputRole::kUser) continue;
-      UserOutput user{index,          o.alias,    o.alias_of,    o.requires_grad,
-                      o.without_grad, o.detached, o.own_version, o.value != ir::kNoValue,
-                      o.version,      {}};
+      UserOutput user{index,
+                      o.alias,
+                      o.alias_of,
+                      o.requires_grad,
+                      o.without_grad,
+                      o.detached,
+                      o.own_version,
+                      o.value != ir::kNoValue,
+                      o.grad_fn == kRenewed,
+                      o.version,
+                      {}};
       if (i < views.size()) user.recipe = std::move(views[i].recipe);
       if (i < views.size() && views[i].of_output >= 0) {
         user.alias = ir::OutputAlias::kViewOfOutput;
@@ -436,12 +449,23 @@ class CompiledPlan final : public Plan {
     counter.set_version(version);
   }
 
+  // torch makes the history again when somebody asks for it.
+  static void Outdate(const at::Tensor& view) {
+    auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
+    const bool may_be =
+        meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == torch::autograd::CreationMeta::DEFAULT;
+    if (may_be) meta->set_attr_version(UINT32_MAX);
+  }
+
   static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
     const bool has_history = u.requires_grad || !base.requires_grad();
     at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
     at::Tensor view = u.recipe.Apply(base, symbols);
     const bool inherits = view.requires_grad() && !u.requires_grad && !u.without_grad;
-    if (!u.detached && !inherits) return view;
+    if (!u.detached && !inherits) {
+      if (u.renewed && view.requires_grad()) Outdate(view);
+      return view;
+    }
     view = u.own_version ? view.variable_data() : view.detach();
     if (u.own_version) SetVersion(view, u.version);
     return view;

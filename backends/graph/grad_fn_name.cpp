@@ -12,10 +12,14 @@ GradFnNames names_of_ours = nullptr;
 
 std::string GradFnNameOf(const at::Tensor& t) {
   if (t.is_leaf()) return "";
-  const torch::autograd::Node& node = *t.grad_fn();
-  std::string name = node.name();
-  if (!absl::StrContains(name, "framefuse::")) return name;
-  return names_of_ours == nullptr ? "" : names_of_ours(node, static_cast<std::uint32_t>(t.output_nr()));
+  try {
+    const torch::autograd::Node& node = *t.grad_fn();
+    std::string name = node.name();
+    if (!absl::StrContains(name, "framefuse::")) return name;
+    return names_of_ours == nullptr ? "" : names_of_ours(node, static_cast<std::uint32_t>(t.output_nr()));
+  } catch (const c10::Error&) {  // a view that has none since others were written
+    return "";
+  }
 }
 
 void NameGradFnsBy(GradFnNames names) { names_of_ours = names; }

@@ -111,12 +111,24 @@ class VersionKeeper {
       }
     }
   }
-  void Apply(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> results) const {
-    if (!targets_.empty()) Set(inputs, results, [](const Target& t) { return std::optional(t.version); });
+  void Apply(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> results) {
+    if (targets_.empty()) return;
+    // Eager renews the history of a view by a write that autograd follows, through the view itself.
+    std::erase_if(views_, [](const InputView& v) { return v.meta->get_attr_version() != v.left; });
+    Set(inputs, results, [](const Target& t) { return std::optional(t.version); });
+    for (const InputView& v : views_) v.meta->set_attr_version(v.eagers);
   }
   // What the plan saves of an input has been counted up in eager: in the capture a backward pass ran, and found no
   // value older than its counter. Its own writes count, too.
-  void ApplyBefore(absl::Span<const at::Tensor> inputs) const { SetCounted(inputs, &Target::early); }
+  void ApplyBefore(absl::Span<const at::Tensor> inputs) {
+    if (targets_.empty()) return;
+    for (const at::Tensor& t : inputs) {
+      auto* meta = ViewMetaOf(t);
+      if (meta != nullptr) views_.push_back({meta, meta->get_attr_version()});
+    }
+    SetCounted(inputs, &Target::early);
+    for (InputView& v : views_) v.left = v.meta->get_attr_version();
+  }
   void Restore(absl::Span<const at::Tensor> inputs) const { SetCounted(inputs, &Target::before); }
 
  private:
@@ -129,6 +141,20 @@ class VersionKeeper {
     bool counted_early = false;
   };
 
+  using ViewMeta = torch::autograd::DifferentiableViewMeta;
+  // Of which version its history is.
+  struct InputView {
+    ViewMeta* meta = nullptr;
+    std::uint32_t eagers = 0;
+    std::uint32_t left = 0;  // until the plan runs
+  };
+
+  // Null: it is no view whose history may be older than its version.
+  static ViewMeta* ViewMetaOf(const at::Tensor& t) {
+    auto* view = t.defined() ? torch::autograd::impl::get_view_autograd_meta(t) : nullptr;
+    return view != nullptr && view->has_bw_view() && !t.is_inference() ? view : nullptr;
+  }
+
   void SetCounted(absl::Span<const at::Tensor> inputs, std::int64_t Target::*version) const {
     const auto counted = [](const Target& t) { return t.counted_early && t.early >= t.before; };
     if (std::none_of(targets_.begin(), targets_.end(), counted)) return;
@@ -138,11 +164,11 @@ class VersionKeeper {
   // A view whose history is up to date stays so: torch makes that of one older than the counter again, or refuses to.
   void Set(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> results,
            absl::FunctionRef<std::optional<std::int64_t>(const Target&)> version_of) const {
-    absl::InlinedVector<std::pair<const at::Tensor*, torch::autograd::DifferentiableViewMeta*>, 4> views;
+    absl::InlinedVector<std::pair<const at::Tensor*, ViewMeta*>, 4> views;
     for (const absl::Span<const at::Tensor> tensors : {inputs, results}) {
       for (const at::Tensor& t : tensors) {
-        auto* view = t.defined() ? torch::autograd::impl::get_view_autograd_meta(t) : nullptr;
-        if (view == nullptr || !view->has_bw_view() || t.is_inference()) continue;
+        auto* view = ViewMetaOf(t);
+        if (view == nullptr) continue;
         if (view->get_attr_version() == static_cast<std::uint32_t>(t._version())) views.emplace_back(&t, view);
       }
     }
@@ -154,6 +180,7 @@ class VersionKeeper {
   }
 
   absl::InlinedVector<Target, 2> targets_;
+  std::vector<InputView> views_;
 };
 
 // Outputs on which the program called retain_grad().
@@ -210,7 +237,7 @@ class PlanExecutable final : public TensorWork {
     const auto tensor = [&](std::size_t i) -> const at::Tensor& { return tensors[i]; };
     const char* const why = WhyNotWritten<WrittenInput>(written_, tensors.size(), tensor);
     if (why != nullptr) return Refuse(why, report);
-    const VersionKeeper versions(written_, tensors);
+    VersionKeeper versions(written_, tensors);
     versions.ApplyBefore(tensors);
     RandomState random(random_);
     for (std::size_t i : asked_for_grad_) tensors[i].set_requires_grad(true);

@@ -144,6 +144,31 @@ def texts_of_written_inputs():
     return Case(f, leaf(), then=[lambda: Args(vector())], observe=[made, views], look=lambda: [str(t) for t in made + views])
 
 
+@program(graphs=1)
+def texts_of_views_of_what_was_written():
+    def f(x, y, view):
+        before, other, pieces = x[1:], y[:1], y.unbind()
+        x.detach().add_(1)
+        made = [before, x[1:], other, other * 1, y[1:], x.view(6)]
+        y[1:].mul_(2)
+        view.detach().add_(1)
+        return *made, y[:1], other.t(), len(pieces)
+
+    def given():
+        return [leaf(6).reshape(2, 3) * 1, leaf(6).reshape(2, 3) * 1, (leaf(6) * 1)[2:]]
+
+    return Case(f, *given(), then=[lambda: Args(*given()), lambda: Args(*(t.detach() for t in given()))])
+
+
+@program(graphs=1)
+def text_of_a_view_with_gaps_that_was_written():
+    def f(x, view):
+        view.detach().mul_(2)
+        return x + 1, view.t()
+
+    return Case(f, vector(), leaf().repeat(2)[::2], then=[lambda: Args(vector(), leaf(6).reshape(2, 3).mul(1).t()[0])])
+
+
 @program(whole=False)
 def length_of_the_text_of_a_result():
     kept = [vector()]
