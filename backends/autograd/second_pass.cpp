@@ -38,7 +38,7 @@ class BackwardRun::SecondPass {
   at::Tensor InputOf(std::int32_t input);
   bool IsAnyStale();
   static bool IsNewer(const UnsavedInput& input) {
-    return !input.memory.is_inference() && input.memory._version() != input.version;
+    return input.memory.defined() && !input.memory.is_inference() && input.memory._version() != input.version;
   }
   // The history that it had when the graph ran.
   autograd::Edge EdgeTo(std::int32_t input);
@@ -115,6 +115,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
   if (found != extra.end()) {
     TORCH_CHECK(!run_.inputs_.empty(), autograd::ERR_BACKWARD_TWICE);
     const UnsavedInput& unsaved = run_.inputs_[At(found - extra.begin())];
+    if (!unsaved.memory.defined()) return {};
     if (!IsNewer(unsaved)) t = unsaved.memory.detach();
   }
   for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
