@@ -1,3 +1,4 @@
+// The second pass of a BackwardRun: one with create_graph, which leaves a history of its own.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -19,7 +20,7 @@
 namespace framefuse {
 namespace autograd = torch::autograd;
 
-// A pass with create_graph, which leaves a history of its own. `node`: the one of the run's that computes.
+// `node`: the one of the run's that computes.
 class BackwardRun::SecondPass {
  public:
   SecondPass(BackwardRun& run, autograd::Node& node) : run_(run), plan_(*run.plan_), node_(node) {}
