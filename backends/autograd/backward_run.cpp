@@ -70,7 +70,8 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   inputs_.reserve(plan_->differentiable().inputs().size());
   for (std::int32_t i : plan_->differentiable().inputs()) {
     const at::Tensor& t = inputs[At(i)];
-    inputs_.push_back({t.tensor_data(), t.is_inference() ? 0 : static_cast<std::int64_t>(t._version())});
+    const bool counts = t.defined() && !t.is_inference();
+    inputs_.push_back({t.defined() ? t.tensor_data() : t, counts ? static_cast<std::int64_t>(t._version()) : 0});
   }
 }
 

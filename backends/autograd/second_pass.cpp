@@ -1,3 +1,4 @@
+// The second pass of a BackwardRun: one with create_graph, which leaves a history of its own.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -19,7 +20,7 @@
 namespace framefuse {
 namespace autograd = torch::autograd;
 
-// A pass with create_graph, which leaves a history of its own. `node`: the one of the run's that computes.
+// `node`: the one of the run's that computes.
 class BackwardRun::SecondPass {
  public:
   SecondPass(BackwardRun& run, autograd::Node& node) : run_(run), plan_(*run.plan_), node_(node) {}
@@ -38,7 +39,7 @@ class BackwardRun::SecondPass {
   at::Tensor InputOf(std::int32_t input);
   bool IsAnyStale();
   static bool IsNewer(const UnsavedInput& input) {
-    return !input.memory.is_inference() && input.memory._version() != input.version;
+    return input.memory.defined() && !input.memory.is_inference() && input.memory._version() != input.version;
   }
   // The history that it had when the graph ran.
   autograd::Edge EdgeTo(std::int32_t input);
@@ -115,6 +116,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
   if (found != extra.end()) {
     TORCH_CHECK(!run_.inputs_.empty(), autograd::ERR_BACKWARD_TWICE);
     const UnsavedInput& unsaved = run_.inputs_[At(found - extra.begin())];
+    if (!unsaved.memory.defined()) return {};
     if (!IsNewer(unsaved)) t = unsaved.memory.detach();
   }
   for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
