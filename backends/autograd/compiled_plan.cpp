@@ -6,8 +6,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,8 +37,6 @@ namespace {
 
 namespace autograd = torch::autograd;
 using ir::Graph;
-
-constexpr std::string_view kRenewed = "AsStridedBackward0";  // what torch calls a view's history that it makes again
 
 class CompiledPlan final : public Plan {
  public:
@@ -185,6 +181,21 @@ class CompiledPlan final : public Plan {
     }
   }
 
+  static UserOutput PlannedAs(const ir::Output& o, std::int32_t output) {
+    const bool renewed = IsNameOfRenewedHistory(o.grad_fn);
+    return {output,
+            o.alias,
+            o.alias_of,
+            o.requires_grad,
+            o.without_grad,
+            o.detached,
+            o.own_version,
+            o.value != ir::kNoValue,
+            renewed,
+            o.version,
+            {}};
+  }
+
   void PlanOutputs(const Graph& g, std::vector<ViewPlan> views) {
     for (const ir::Input& in : g.inputs) input_count_ += in.role != ir::InputRole::kTangent ? 1 : 0;
     std::vector<std::int32_t> first_output(g.values.size(), -1);
@@ -204,17 +215,7 @@ class CompiledPlan final : public Plan {
         unbacked_.Add(index, o, g.exprs.symbols()[At(o.symbol)].type);
       }
       if (o.role != ir::OutputRole::kUser) continue;
-      UserOutput user{index,
-                      o.alias,
-                      o.alias_of,
-                      o.requires_grad,
-                      o.without_grad,
-                      o.detached,
-                      o.own_version,
-                      o.value != ir::kNoValue,
-                      o.grad_fn == kRenewed,
-                      o.version,
-                      {}};
+      UserOutput user = PlannedAs(o, index);
       if (i < views.size()) user.recipe = std::move(views[i].recipe);
       if (i < views.size() && views[i].of_output >= 0) {
         user.alias = ir::OutputAlias::kViewOfOutput;
@@ -449,21 +450,13 @@ class CompiledPlan final : public Plan {
     counter.set_version(version);
   }
 
-  // torch makes the history again when somebody asks for it.
-  static void Outdate(const at::Tensor& view) {
-    auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
-    const bool may_be =
-        meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == torch::autograd::CreationMeta::DEFAULT;
-    if (may_be) meta->set_attr_version(UINT32_MAX);
-  }
-
   static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
     const bool has_history = u.requires_grad || !base.requires_grad();
     at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
     at::Tensor view = u.recipe.Apply(base, symbols);
     const bool inherits = view.requires_grad() && !u.requires_grad && !u.without_grad;
     if (!u.detached && !inherits) {
-      if (u.renewed && view.requires_grad()) Outdate(view);
+      if (u.renewed && view.requires_grad()) OutdateHistory(view);
       return view;
     }
     view = u.own_version ? view.variable_data() : view.detach();

@@ -4,9 +4,11 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/as_strided.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <utility>
 
 namespace framefuse {
@@ -110,6 +112,15 @@ at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64
   }
   // No view node between them: the same elements, but a tensor of its own.
   return t.is_same(base) ? t.alias() : t;
+}
+
+bool IsNameOfRenewedHistory(const std::string& name) { return name == "AsStridedBackward0"; }
+
+void OutdateHistory(const at::Tensor& view) {
+  auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
+  const bool may_be =
+      meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == torch::autograd::CreationMeta::DEFAULT;
+  if (may_be) meta->set_attr_version(UINT32_MAX);  // of no version that there is
 }
 
 }  // namespace framefuse

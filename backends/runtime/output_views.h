@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,6 +42,11 @@ class ViewRecipe {
   ir::Value metadata_;
   ir::ExprTable exprs_;
 };
+
+// What torch calls a view's history that it has made again, after a write of its memory by another way than the view.
+bool IsNameOfRenewedHistory(const std::string& name);
+// torch makes it again when somebody asks for it.
+void OutdateHistory(const at::Tensor& view);
 
 }  // namespace framefuse
 
