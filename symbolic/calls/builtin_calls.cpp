@@ -24,6 +24,7 @@
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/protocols/iteration.h"
 #include "symbolic/protocols/text_conversion.h"
+#include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_arguments.h"
 #include "symbolic/rules/operator_functions.h"
 #include "symbolic/tracing/tracer.h"
@@ -317,6 +318,24 @@ Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueVie
   return natives_.CallNative(callable.object, args, kwnames);
 }
 
+namespace {
+// Of the parts of a tuple those that are hashed by their address are these very objects. False: one was made here.
+bool GuardAddresses(BorrowedRef part, ObjectTable& objects, ReadJournal& reads) {
+  if (PyTuple_CheckExact(part.get())) {
+    bool all = true;
+    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(part.get()); ++i) {
+      all = GuardAddresses(PyTuple_GET_ITEM(part.get(), i), objects, reads);
+    }
+    return all;
+  }
+  if (IsLeaf(part) || !IsHashedByIdentity(part.type())) return true;
+  const Tracked* t = objects.Find(part);
+  if (t == nullptr || t->source == kNoSource) return false;
+  reads.AddGuard(t->source, GuardKind::kIdentity, t->original);
+  return true;
+}
+}  // namespace
+
 Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args) {
   reads_.Consume(args[0]);
   PyTypeObject* type = args[0].object.type();
@@ -324,7 +343,8 @@ Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args)
                         PyRange_Check(args[0].object.get()) || IsFrozensetOfLeaves(args[0].object);
   const bool by_method =
       (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
-  if (!by_value && !by_method) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
+  const bool known = by_method || (by_value && GuardAddresses(args[0].object, objects_, reads_));
+  if (!known) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
   return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, nullptr) : Value();
 }
 

@@ -305,6 +305,7 @@ Value AttributeReads::ReadMember(BorrowedRef descriptor, ValueView owner, PyType
         Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
   }
   if (OverlayWrite* w = t->holder_of_attributes().FindWrite(descriptor)) {
+    if (!w->value && d->d_member->type == T_OBJECT) return Value{Ref::Create(Py_None), kNoSource};
     if (!w->value) {
       frame_ops::SetEmptySlotError(owner.object, d->d_common.d_name);
       SetMissingAttribute(owner.object, d->d_common.d_name);

@@ -1,5 +1,7 @@
 #include "symbolic/reconstruct/collect_effects.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -105,8 +107,7 @@ absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>*
   if (t.kind == TrackedKind::kTuple) return absl::OkStatus();
   // The shadow is rebuilt as a fresh container whose contents move into the original.
   PyObject* shadow = t.representative;
-  const bool keeps_type = t.attributes == nullptr && t.kind == TrackedKind::kDict;  // a defaultdict's factory
-  Ref copy = keeps_type ? Ref::Steal(PyObject_CallMethod(shadow, "copy", nullptr)) : PlainCopy(shadow);
+  const Ref copy = PlainCopy(shadow);
   if (!copy) return absl::InternalError("a container could not be copied");
   absl::StatusOr<RecipeId> contents = recipes.Of(copy);
   if (!contents.ok()) return contents.status();
@@ -139,6 +140,10 @@ absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::v
   return absl::OkStatus();
 }
 
+bool StillHasHistory(const CachedCall& hook) {
+  return THPVariable_Unpack(PyTuple_GET_ITEM(hook.args.get(), 0)).grad_fn().get() == hook.history.get();
+}
+
 // Last, when it is known what the entry makes.
 absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   for (const CachedCall& call : capture.writes().calls()) {
@@ -147,6 +152,9 @@ absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std:
       outlive = recipes.Outlives(PyTuple_GET_ITEM(call.args.get(), i));
     }
     if (!outlive) continue;
+    if (call.history != nullptr && !StillHasHistory(call)) {
+      return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a write to a tensor on which a hook was put");
+    }
     absl::StatusOr<RecipeId> args = recipes.Of(call.args);
     if (!args.ok()) return args.status();
     effects->push_back(Effect{EffectKind::kCallCached, recipes.Constant(call.wrapper), *args, kNoRecipe, Ref()});

@@ -69,7 +69,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfWrapper(BorrowedRef object);
   // Own attributes of `object`, in order, for what was made of it.
   absl::Status AddAttributes(BorrowedRef object, RecipeId made);
-  absl::StatusOr<RecipeId> OfToken(BorrowedRef object);  // of a context variable
+  absl::Status AddFactory(BorrowedRef object, RecipeId made);  // of a defaultdict; of anything else none
+  absl::StatusOr<RecipeId> OfToken(BorrowedRef object);        // of a context variable
   absl::StatusOr<RecipeId> OfIterator(BorrowedRef object);
   absl::StatusOr<RecipeId> OfDictIterator(BorrowedRef object, BorrowedRef dict);
 
