@@ -340,7 +340,7 @@ Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args)
   reads_.Consume(args[0]);
   PyTypeObject* type = args[0].object.type();
   const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) ||
-                        PyRange_Check(args[0].object.get()) || IsFrozensetOfLeaves(args[0].object);
+                        PyRange_Check(args[0].object.get()) || IsImmutableKey(args[0].object);
   const bool by_method =
       (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
   const bool known = by_method || (by_value && GuardAddresses(args[0].object, objects_, reads_));
