@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "frame_eval/hook.h"
+#include "guards/immutable.h"
 #include "guards/read.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/calls/class_statements.h"

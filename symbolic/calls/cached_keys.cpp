@@ -35,9 +35,7 @@ std::optional<Py_hash_t> HashOf(BorrowedRef key) {
   return std::nullopt;
 }
 
-BorrowedRef PartsOf(BorrowedRef key) {
-  return frame_ops::IsHashedKey(key) ? BorrowedRef(frame_ops::KeyIn(key)) : key;
-}
+BorrowedRef PartsOf(BorrowedRef key) { return frame_ops::IsHashedKey(key) ? BorrowedRef(frame_ops::KeyIn(key)) : key; }
 
 }  // namespace
 
@@ -104,9 +102,9 @@ BorrowedRef CachedKeys::PartWithHash(Activation& act, ValueView arg) {
 
 Value CachedKeys::Ask(Activation& act, const char* builtin, absl::Span<const ValueView> args) {
   static PyObject* const module = PyImport_ImportModule("operator");
-  const Ref function = Ref::Steal(builtin == std::string_view("hash")
-                                      ? Py_NewRef(PyDict_GetItemString(PyEval_GetBuiltins(), builtin))
-                                      : PyObject_GetAttrString(module, builtin));
+  const Ref function =
+      Ref::Steal(builtin == std::string_view("hash") ? Py_NewRef(PyDict_GetItemString(PyEval_GetBuiltins(), builtin))
+                                                     : PyObject_GetAttrString(module, builtin));
   const WriteJournal::Counts before = writes_.CountEffects();
   Value told = calls_.CallWith(act, ValueView(function, kNoSource), args, nullptr, Completion::kCallback);
   if (!told || !(writes_.CountEffects() == before)) return Value();
@@ -177,7 +175,8 @@ std::optional<bool> CachedKeys::IsEqual(Activation& act, BorrowedRef known, bool
                          : made_here     ? Value{Ref::Create(theirs.get()), kNoSource}
                                          : objects_.Adopt(theirs, reads_.ConstantSource(theirs));
     if (!stored) return std::nullopt;
-    const ValueView args[] = {stored, t != nullptr ? ValueView(t->representative, t->source) : ValueView(ours, kNoSource)};
+    const ValueView args[] = {stored,
+                              t != nullptr ? ValueView(t->representative, t->source) : ValueView(ours, kNoSource)};
     const Value equal = Ask(act, "eq", args);
     if (!equal || !PyBool_Check(equal.object.get())) return std::nullopt;
     if (equal.object.get() == Py_False) return false;

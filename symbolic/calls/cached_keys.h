@@ -1,7 +1,7 @@
 // CachedKeys: the keys under which functools.lru_cache keeps what calls made, as captured code finds them. An argument
 // whose class hashes or compares in Python is hashed and compared by captured code, so that what that reads is guarded.
-// Invariant: no Python code of the program runs but captured code, and none of it may write: the entry's own call of the
-// cache hashes once more.
+// Invariant: no Python code of the program runs but captured code, and none of it may write: the entry's own call of
+// the cache hashes once more.
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_CACHED_KEYS_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_CACHED_KEYS_H_
 

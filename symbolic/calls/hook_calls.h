@@ -1,6 +1,6 @@
-// Tensor.register_hook in captured code, of a tensor that the graph computes: the tensor becomes an output of the graph,
-// and the entry puts the hook on it before the program goes on.
-// Invariant: nothing writes the tensor afterwards, and no backward pass of the same graph comes by it.
+// Tensor.register_hook in captured code, of a tensor that the graph computes: the tensor becomes an output of the
+// graph, and the entry puts the hook on it before the program goes on. Invariant: nothing writes the tensor afterwards,
+// and no backward pass of the same graph comes by it.
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_HOOK_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_HOOK_CALLS_H_
 

@@ -1,10 +1,9 @@
 #include "symbolic/reconstruct/collect_effects.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "common/status.h"
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/journals/elements.h"
@@ -140,10 +139,6 @@ absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::v
   return absl::OkStatus();
 }
 
-bool StillHasHistory(const CachedCall& hook) {
-  return THPVariable_Unpack(PyTuple_GET_ITEM(hook.args.get(), 0)).grad_fn().get() == hook.history.get();
-}
-
 // Last, when it is known what the entry makes.
 absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   for (const CachedCall& call : capture.writes().calls()) {
@@ -152,8 +147,9 @@ absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std:
       outlive = recipes.Outlives(PyTuple_GET_ITEM(call.args.get(), i));
     }
     if (!outlive) continue;
-    if (call.history != nullptr && !StillHasHistory(call)) {
-      return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a write to a tensor on which a hook was put");
+    if (call.history != nullptr) {
+      FF_RETURN_IF_ERROR(recipes.Of(call.result.object).status());
+      continue;
     }
     absl::StatusOr<RecipeId> args = recipes.Of(call.args);
     if (!args.ok()) return args.status();

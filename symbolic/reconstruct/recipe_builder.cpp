@@ -120,8 +120,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
       from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
     if (t->is_empty_array()) return arrays_.Of(*this, *t);
-    if (from == kNoSource) return NoRecipe(object);
-    return FromSource(from);
+    return from == kNoSource ? OfHandle(object) : absl::StatusOr<RecipeId>(FromSource(from));
   }
   if (tracing::IsShardedFake(object)) return OfSharded(object);
   if (IsFakeTensor(object)) {
@@ -325,7 +324,6 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   if (!pairs) return NoRecipe(object);
   const RecipeId made = Add(RecipeOp::kDict, {}, reinterpret_cast<PyObject*>(object.type()));
   known_[o] = made;
-  FF_RETURN_IF_ERROR(AddFactory(object, made));
   std::vector<RecipeId> fill = {made};
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
     PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
@@ -443,7 +441,6 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
                                                   : Add(RecipeOp::kInstance, std::move(of_class), constant);
   if (made == kNoRecipe) return NoRecipe(object);
   known_[o] = made;
-  FF_RETURN_IF_ERROR(AddFactory(object, made));
   if (base == &PyList_Type || PyDict_Check(o)) {
     const Ref contents = base == &PyList_Type ? NativeItems(object) : NativePairs(object);
     if (!contents) return NoRecipe(object);

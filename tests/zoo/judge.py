@@ -59,7 +59,7 @@ def _leaves(value: Any, path: str, above: set[int]) -> Iterator[tuple[str, Any]]
         yield path, f"{value.dtype} {value.item()!r}"
         return
     if isinstance(value, numpy.ndarray):
-        yield f"{path}.layout", f"{value.dtype} {value.strides} {value.flags}"
+        yield f"{path}.layout", f"{value.dtype} {value.strides} {value.flags.writeable}"
         yield path, torch.from_numpy(value.copy()) if value.dtype.kind in "biufc" else str(value)
         return
     if isinstance(value, (torch.nn.Module, type, torch.dtype, torch.device)) or hasattr(value, "to_diff_dict"):

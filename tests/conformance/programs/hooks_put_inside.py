@@ -72,6 +72,25 @@ def the_handle_is_used():
     return Case(f, leaf(3))
 
 
+@program
+def the_handle_is_kept():
+    kept = []
+    torch.utils.hooks.RemovableHandle.next_id = 0
+
+    def f(x):
+        y, z = x * 2, x * 3
+        kept.append(y.register_hook(lambda g: g * 7))
+        z.register_hook(lambda g: g * 2)
+        handle = z.register_hook(lambda g: g + 5)
+        known = isinstance(handle, torch.utils.hooks.RemovableHandle), handle is kept[-1]
+        return y + z * z, known, len(kept)
+
+    def remove():
+        kept.pop().remove()
+
+    return Case(f, leaf(3), then=[remove, kept.clear])
+
+
 @program(whole=False)
 def a_write_comes_after_it():
     def f(x):
@@ -119,3 +138,32 @@ def where_nothing_needs_a_gradient():
         return y
 
     return Case(f, vector())
+
+
+@program
+def the_hook_removes_itself():
+    seen = []
+    torch.utils.hooks.RemovableHandle.next_id = 0
+
+    def f(x):
+        y = x * 2
+
+        def once(g):
+            seen.append(len(seen))
+            handle.remove()
+            return g * 3
+
+        handle = y.register_hook(once)
+        return y * y, y + 1
+
+    return Case(f, leaf(3), observe=seen)
+
+
+@program
+def beside_an_equal_value():
+    def f(x):
+        y, z, same = x * 2, x * 2, x * 2 * 1
+        y.register_hook(lambda g: g * 3)
+        return y.sum() + z.sum() * 5 + same.sum()
+
+    return Case(f, leaf(3))
