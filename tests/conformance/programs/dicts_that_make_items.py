@@ -245,3 +245,20 @@ def classes_that_c_code_calls():
         Part.__init__ = init
 
     return Case(f, vector(), 1, 2, then=[lambda: None, change])
+
+
+@program
+def initialised_again():
+    table, plain = Table(list), collections.defaultdict(dict)
+
+    def f(x):
+        table.__init__(int, a=1)
+        plain.__init__()
+        table["n"] += 2
+        return x + table["n"] + table["a"], plain.default_factory, table.default_factory
+
+    def change():
+        plain.default_factory = dict
+        table.default_factory = lambda: 4
+
+    return Case(f, vector(), observe=(table, plain), then=[change])
