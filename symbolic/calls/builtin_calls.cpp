@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
 #include "guards/read.h"
 #include "symbolic/calls/call_evaluator.h"
@@ -320,7 +321,8 @@ Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueVie
 }
 
 namespace {
-// Of the parts of a tuple those that are hashed by their address are these very objects. False: one was made here.
+// Of the parts of a tuple or frozenset those that are hashed by their address are these very objects. False: one was
+// made here. A frozenset has hashed its elements when it was made.
 bool GuardAddresses(BorrowedRef part, ObjectTable& objects, ReadJournal& reads) {
   if (PyTuple_CheckExact(part.get())) {
     bool all = true;
@@ -328,6 +330,14 @@ bool GuardAddresses(BorrowedRef part, ObjectTable& objects, ReadJournal& reads) 
       all = GuardAddresses(PyTuple_GET_ITEM(part.get(), i), objects, reads);
     }
     return all;
+  }
+  if (PyFrozenSet_CheckExact(part.get())) {
+    Py_ssize_t at = 0;
+    PyObject* element = nullptr;
+    while (private_api::SetNext(part.get(), &at, &element)) {
+      if (!GuardAddresses(element, objects, reads)) return false;
+    }
+    return true;
   }
   if (IsLeaf(part) || !IsHashedByIdentity(part.type())) return true;
   const Tracked* t = objects.Find(part);
@@ -341,7 +351,8 @@ Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args)
   reads_.Consume(args[0]);
   PyTypeObject* type = args[0].object.type();
   const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) ||
-                        PyRange_Check(args[0].object.get()) || IsImmutableKey(args[0].object);
+                        PyRange_Check(args[0].object.get()) || IsImmutableKey(args[0].object) ||
+                        (PyFrozenSet_CheckExact(args[0].object.get()) && objects_.Find(args[0].object) == nullptr);
   const bool by_method =
       (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
   const bool known = by_method || (by_value && GuardAddresses(args[0].object, objects_, reads_));

@@ -99,6 +99,22 @@ def dicts_and_tuples_of_members():
 
 
 @program
+def dicts_of_classes():
+    @functools.cache
+    def size(options):
+        return len(options) + options["n"]
+
+    box = [Named]
+
+    def f(x, color):
+        return x * size(FrozenDict(a=box[0], color=color, n=2)), size(FrozenDict(color=color, a=box[0], n=2))
+
+    given = [Color.RED, Color.BLUE]
+    changes = [lambda c=c: Args(vector(3), c) for c in given] + [lambda: box.__setitem__(0, Setting)]
+    return Case(f, vector(3), Color.RED, then=changes, look=info(size))
+
+
+@program
 def one_whose_hash_changes():
     @functools.cache
     def size(named):
