@@ -70,6 +70,82 @@ PyTypeObject* TryLayout() {
 
 }  // namespace
 
+namespace {
+
+struct Hashed {
+  PyObject base;
+  PyObject* key;
+  Py_hash_t hash;
+  PyObject* met;  // borrowed, in the last look-up
+};
+
+Hashed* AsHashed(PyObject* key) { return reinterpret_cast<Hashed*>(key); }
+
+bool IsPlain(PyTypeObject* type) {
+  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBytes_Type ||
+         type == &PyBool_Type;
+}
+
+bool IsSamePart(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (IsPlain(Py_TYPE(a))) return PyObject_RichCompareBool(a, b, Py_EQ) > 0;
+  if (!PyTuple_CheckExact(a) || PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+    if (!IsSamePart(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
+  }
+  return true;
+}
+
+Py_hash_t HashOf(PyObject* self) { return AsHashed(self)->hash; }
+
+PyObject* Compare(PyObject* self, PyObject* other, int how) {
+  if (how != Py_EQ) Py_RETURN_NOTIMPLEMENTED;
+  AsHashed(self)->met = other;
+  return PyBool_FromLong(IsSamePart(AsHashed(self)->key, other) ? 1 : 0);
+}
+
+PyObject* TextOf(PyObject*) { return PyUnicode_FromString("a key with a hash of its own"); }
+
+void Free(PyObject* self) {
+  Py_DECREF(AsHashed(self)->key);
+  PyObject_Free(self);
+}
+
+PyTypeObject* HashedType() {
+  static PyTypeObject type = [] {
+    PyTypeObject made = {};
+    made.ob_base = {PyObject_HEAD_INIT(nullptr) 0};
+    made.tp_name = "framefuse.HashedKey";
+    made.tp_basicsize = sizeof(Hashed);
+    made.tp_flags = Py_TPFLAGS_DEFAULT;
+    made.tp_dealloc = &Free;
+    made.tp_hash = &HashOf;
+    made.tp_richcompare = &Compare;
+    made.tp_repr = &TextOf;
+    return made;
+  }();
+  static const bool ready = PyType_Ready(&type) == 0;
+  return ready ? &type : nullptr;
+}
+
+}  // namespace
+
+Ref HashedKey(PyObject* key, Py_hash_t hash) {
+  PyTypeObject* const type = HashedType();
+  auto* made = type != nullptr ? static_cast<PyObject*>(PyObject_Malloc(sizeof(Hashed))) : nullptr;
+  if (made == nullptr) return Ref();
+  PyObject_Init(made, type);
+  AsHashed(made)->key = Py_NewRef(key);
+  AsHashed(made)->hash = hash;
+  AsHashed(made)->met = nullptr;
+  return Ref::Steal(made);
+}
+
+bool IsHashedKey(PyObject* key) { return Py_IS_TYPE(key, HashedType()); }
+PyObject* KeyIn(PyObject* hashed_key) { return AsHashed(hashed_key)->key; }
+PyObject* KeyMet(PyObject* hashed_key) { return AsHashed(hashed_key)->met; }
+
 bool CanReadLruCache(PyObject* wrapper) {
   static PyTypeObject* const type = TryLayout();
   return type != nullptr && Py_TYPE(wrapper) == type;
@@ -109,10 +185,12 @@ PyObject* LruCacheFunction(PyObject* wrapper) { return AsCache(wrapper)->functio
 
 PyObject* LruCachedResult(PyObject* wrapper, PyObject* key) {
   const LruCache& c = *AsCache(wrapper);
+  const bool hashed = IsHashedKey(key);
+  if (hashed) AsHashed(key)->met = nullptr;
   PyObject* found = PyDict_GetItemWithError(c.cache, key);
   if (found == nullptr) {
     PyErr_Clear();
-    return nullptr;
+    return hashed && AsHashed(key)->met != nullptr ? key : nullptr;
   }
   return c.maxsize < 0 ? found : reinterpret_cast<LruLink*>(found)->result;
 }

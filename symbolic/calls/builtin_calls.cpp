@@ -2,6 +2,8 @@
 
 #include "common/check.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/versions/private_api.h"
+#include "guards/immutable.h"
 #include "guards/read.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/calls/class_statements.h"
@@ -24,6 +26,7 @@
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/protocols/iteration.h"
 #include "symbolic/protocols/text_conversion.h"
+#include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_arguments.h"
 #include "symbolic/rules/operator_functions.h"
 #include "symbolic/tracing/tracer.h"
@@ -317,14 +320,43 @@ Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueVie
   return natives_.CallNative(callable.object, args, kwnames);
 }
 
+namespace {
+// Of the parts of a tuple or frozenset those that are hashed by their address are these very objects. False: one was
+// made here. A frozenset has hashed its elements when it was made.
+bool GuardAddresses(BorrowedRef part, ObjectTable& objects, ReadJournal& reads) {
+  if (PyTuple_CheckExact(part.get())) {
+    bool all = true;
+    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(part.get()); ++i) {
+      all = GuardAddresses(PyTuple_GET_ITEM(part.get(), i), objects, reads);
+    }
+    return all;
+  }
+  if (PyFrozenSet_CheckExact(part.get())) {
+    Py_ssize_t at = 0;
+    PyObject* element = nullptr;
+    while (private_api::SetNext(part.get(), &at, &element)) {
+      if (!GuardAddresses(element, objects, reads)) return false;
+    }
+    return true;
+  }
+  if (IsLeaf(part) || !IsHashedByIdentity(part.type())) return true;
+  const Tracked* t = objects.Find(part);
+  if (t == nullptr || t->source == kNoSource) return false;
+  reads.AddGuard(t->source, GuardKind::kIdentity, t->original);
+  return true;
+}
+}  // namespace
+
 Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args) {
   reads_.Consume(args[0]);
   PyTypeObject* type = args[0].object.type();
   const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) ||
-                        PyRange_Check(args[0].object.get()) || IsFrozensetOfLeaves(args[0].object);
+                        PyRange_Check(args[0].object.get()) || IsImmutableKey(args[0].object) ||
+                        (PyFrozenSet_CheckExact(args[0].object.get()) && objects_.Find(args[0].object) == nullptr);
   const bool by_method =
       (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
-  if (!by_value && !by_method) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
+  const bool known = by_method || (by_value && GuardAddresses(args[0].object, objects_, reads_));
+  if (!known) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
   return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, nullptr) : Value();
 }
 

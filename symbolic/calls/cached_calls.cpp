@@ -1,18 +1,14 @@
 #include "symbolic/calls/cached_calls.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "frame_eval/versions/lru_cache.h"
-#include "guards/immutable.h"
 #include "symbolic/calls/call_evaluator.h"
+#include "symbolic/calls/hook_calls.h"
 #include "symbolic/journals/break_controller.h"
-#include "symbolic/journals/fakes.h"
 #include "symbolic/journals/frame_stack.h"
 #include "symbolic/journals/journals.h"
-#include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/object_contents.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -23,15 +19,10 @@
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_arguments.h"
 #include "symbolic/rules/call_rules.h"
+#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
-
-bool HashedByIdentity(PyTypeObject* type) {
-  const bool instance =
-      type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-  return instance || type == &PyFunction_Type || type == &PyType_Type;
-}
 
 bool AllLeaves(PyObject* tuple) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
@@ -44,7 +35,7 @@ bool AllLeaves(PyObject* tuple) {
 // Whether objects that are equal are alike to every library function.
 bool HasPlainKey(BorrowedRef arg) {
   if (PyTuple_CheckExact(arg.get())) return AllLeaves(arg.get());
-  return IsLeaf(arg) || PyType_Check(arg.get()) || HashedByIdentity(arg.type());
+  return IsLeaf(arg) || PyType_Check(arg.get()) || IsHashedByIdentity(arg.type());
 }
 
 }  // namespace
@@ -56,8 +47,9 @@ CachedCalls::CachedCalls(Journals& journals, CallEvaluator& calls)
       objects_(journals.objects()),
       contents_(journals.contents()),
       writes_(journals.writes()),
-      arguments_(journals.arguments()),
-      calls_(calls) {}
+      calls_(calls),
+      keys_(journals, calls),
+      tracer_(journals.tracer()) {}
 
 // Whether the innermost frame that is not the standard library's is torch's.
 bool CachedCalls::IsForTorch() const {
@@ -67,68 +59,6 @@ bool CachedCalls::IsForTorch() const {
     if (!IsSkippedCode(code)) return false;
   }
   return false;
-}
-
-// One that this attempt made: no key of the cache has it.
-bool CachedCalls::IsNewTensor(ValueView arg) const {
-  const Tracked* t = objects_.Find(arg.object);
-  return IsFakeTensor(arg.object) && Py_TYPE(arg.object.get()) == reinterpret_cast<PyTypeObject*>(THPVariableClass) &&
-         (t == nullptr || t->source == kNoSource);
-}
-
-// An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
-BorrowedRef CachedCalls::CacheKeyPart(ValueView arg) {
-  if (IsLeaf(arg.object)) {
-    reads_.Consume(arg);
-    return arg.object;
-  }
-  if (IsNewTensor(arg)) {
-    std::pair<Ref, Ref>& known = stand_ins_[arg.object.get()];
-    if (!known.second) {
-      known = {Ref::Create(arg.object.get()),
-               Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)))};
-    }
-    return known.second;
-  }
-  Tracked* t = objects_.Find(arg.object);
-  if (t != nullptr && t->source != kNoSource && HashedByIdentity(t->original.type())) {
-    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
-    return t->original;
-  }
-  const bool plain = PyTuple_CheckExact(arg.object.get()) || IsImmutableKey(arg.object);
-  if (plain && arguments_.PrepareNative(arg) && (IsImmutableKey(arg.object) || AllLeaves(arg.object)))
-    return arg.object;
-  static_cast<void>(breaks_.Break(GraphBreakKind::kUnlistedCallable,
-                                  "a cached function called with an object that has its own hash"));
-  return nullptr;
-}
-
-// Positional and keyword arguments: as the evaluator has them, and as the cache's key has them.
-bool CachedCalls::CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call,
-                                         Ref* key) {
-  const auto positional = static_cast<Py_ssize_t>(PositionalCount(args, kwnames));
-  call->args = Ref::Steal(PyTuple_New(positional));
-  const Ref key_args = Ref::Steal(PyTuple_New(positional));
-  Ref key_kwargs;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    const BorrowedRef part = CacheKeyPart(args[i]);
-    if (!part) return false;
-    const auto at = static_cast<Py_ssize_t>(i);
-    if (at < positional) {
-      PyTuple_SET_ITEM(call->args.get(), at, Py_NewRef(args[i].object.get()));
-      PyTuple_SET_ITEM(key_args.get(), at, Py_NewRef(part.get()));
-      continue;
-    }
-    if (!key_kwargs) {
-      key_kwargs = Ref::Steal(PyDict_New());
-      call->kwargs = Ref::Steal(PyDict_New());
-    }
-    PyObject* name = PyTuple_GET_ITEM(kwnames.get(), at - positional);
-    PyDict_SetItem(key_kwargs, name, part);
-    PyDict_SetItem(call->kwargs, name, args[i].object);
-  }
-  *key = frame_ops::LruCacheKey(objects_.Find(call->wrapper)->original, key_args, key_kwargs);
-  return static_cast<bool>(*key);
 }
 
 Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args,
@@ -153,15 +83,16 @@ Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<co
   }
   CachedCall call;
   call.wrapper = Ref::Create(callable.object);
-  if (!CollectCachedArguments(args, kwnames, &call, &call.key)) return Value();
+  if (!keys_.Collect(act, args, kwnames, &call) || !keys_.FindAmong(act, writes_.calls(), &call)) return Value();
   const Earlier earlier = FindEarlier(call, frame_ops::LruCacheMaximum(t->original));
   if (earlier.same != nullptr) {
     call.result = earlier.same->result;
     writes_.AddCall(std::move(call));
     return writes_.calls().back().result;
   }
-  const bool is_new = std::any_of(args.begin(), args.end(), [&](const ValueView& a) { return IsNewTensor(a); });
+  const bool is_new = std::any_of(args.begin(), args.end(), [&](const ValueView& a) { return keys_.IsNewTensor(a); });
   if (!earlier.is_dropped && !is_new) {
+    if (!keys_.FindInCache(act, &call)) return Value();
     const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, call.key);
     PyObject* found = frame_ops::LruCachedResult(t->original, call.key);
     if (found != nullptr) {
@@ -180,10 +111,7 @@ Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<co
 }
 
 CachedCalls::Earlier CachedCalls::FindEarlier(const CachedCall& call, Py_ssize_t maximum) const {
-  // Keys are made of leaves and identities: no comparison raises.
-  const auto is_same = [](const CachedCall& a, const CachedCall& b) {
-    return PyObject_RichCompareBool(a.key, b.key, Py_EQ) > 0;
-  };
+  const auto is_same = [](const CachedCall& a, const CachedCall& b) { return CachedKeys::AreSame(a.key, b.key); };
   Earlier earlier;
   earlier.is_dropped = maximum == 0;
   std::vector<const CachedCall*> distinct;  // touched after what is looked at
@@ -246,6 +174,11 @@ Value CachedCalls::Defer(ValueView callable, absl::Span<const ValueView> args, B
   call.deferred = true;
   writes_.AddCall(std::move(call));
   return Value{Ref::Create(Py_None), kNoSource};
+}
+
+std::optional<Value> CachedCalls::DeferHook(BorrowedRef function, absl::Span<const ValueView> args) {
+  if (tracer_.RecordsBackward()) return std::nullopt;
+  return framefuse::DeferHook(objects_, reads_, writes_, function, args);
 }
 
 Value CachedCalls::CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args) {

@@ -5,10 +5,10 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_CACHED_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_CACHED_CALLS_H_
 
-#include <utility>
+#include <optional>
 
-#include "absl/container/flat_hash_map.h"
 #include "frame_eval/ref.h"
+#include "symbolic/calls/cached_keys.h"
 #include "symbolic/evaluator/protocols.h"
 #include "symbolic/journals/write_journal.h"
 
@@ -18,11 +18,13 @@ class BreakController;
 class CallEvaluator;
 class FrameStack;
 class Journals;
-class NativeArguments;
 class ObjectContents;
 class ObjectTable;
 class ReadJournal;
 class WriteJournal;
+namespace tracing {
+class Tracer;
+}
 
 class CachedCalls {
  public:
@@ -31,6 +33,8 @@ class CachedCalls {
   Value CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // Of a function that only notes its arguments and returns None.
   Value Defer(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // Of Tensor.register_hook (hook_calls.h).
+  std::optional<Value> DeferHook(BorrowedRef function, absl::Span<const ValueView> args);
   // The function for a class that a function of functools.singledispatch finds, as if it cached none.
   Value CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args);
 
@@ -45,10 +49,6 @@ class CachedCalls {
 
   Earlier FindEarlier(const CachedCall& call, Py_ssize_t maximum) const;
   bool IsForTorch() const;
-  BorrowedRef CacheKeyPart(ValueView arg);
-  bool IsNewTensor(ValueView arg) const;
-  [[nodiscard]] bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call,
-                                            Ref* key);
   Value MissCached(Activation& act, CachedCall call, BorrowedRef function, absl::Span<const ValueView> args,
                    BorrowedRef kwnames);
 
@@ -58,10 +58,9 @@ class CachedCalls {
   ObjectTable& objects_;
   ObjectContents& contents_;
   WriteJournal& writes_;
-  NativeArguments& arguments_;
   CallEvaluator& calls_;
-  // What stands for tensors of this attempt in keys, as a tensor's hash is its identity: its comparison is not.
-  absl::flat_hash_map<PyObject*, std::pair<Ref, Ref>> stand_ins_;
+  CachedKeys keys_;
+  tracing::Tracer& tracer_;
 };
 
 }  // namespace framefuse

@@ -211,24 +211,22 @@ Value CallEvaluator::CallDisabled(Activation& act, ValueView function, absl::Spa
 Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames, Completion completion, Ref pending) {
   if (!function.object) return Value();
-  if (!PyFunction_Check(function.object.get())) return CallWith(act, function, args, kwnames, completion);
-  if (FindCallRule(function.object) != nullptr) return CallWith(act, function, args, kwnames, completion);
+  const bool has_frame = PyFunction_Check(function.object.get()) && FindCallRule(function.object) == nullptr;
+  if (!has_frame) return CallWith(act, function, args, kwnames, completion);
   if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
     return CallDisabled(act, function, args, kwnames, completion);
   }
   const KnownFunction known = FindKnownFunction(function.object);
+  const bool of_one = args.size() == 1 && !kwnames;
   if (known == KnownFunction::kHiddenFromDynamo) {
-    if (const Ref behind = Ref::Steal(PyObject_GetAttrString(function.object, "__wrapped__"))) {
-      return CallWith(act, objects_.Adopt(behind, reads_.ConstantSource(behind)), args, kwnames, completion);
-    }
+    const Ref behind = Ref::Steal(PyObject_GetAttrString(function.object, "__wrapped__"));
+    if (behind) return CallWith(act, objects_.Adopt(behind, reads_.ConstantSource(behind)), args, kwnames, completion);
     PyErr_Clear();
   }
   if (known == KnownFunction::kModuleCall) {
     if (std::optional<Value> result = modules_.CallModule(act, args, kwnames, completion)) return *std::move(result);
   }
-  if (known == KnownFunction::kDispatch && args.size() == 1 && !kwnames) {
-    return cached_.CallDispatch(act, function, args);
-  }
+  if (known == KnownFunction::kDispatch && of_one) return cached_.CallDispatch(act, function, args);
   if (known == KnownFunction::kMakesClass) return class_statements_.Make(function, args, kwnames);
   if (known == KnownFunction::kProcessesClass && !args.empty() && made_.IsMade(args[0].object)) {
     return class_statements_.Process(function, args, kwnames);
@@ -240,7 +238,10 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   if (known == KnownFunction::kCheck && !kwnames) {
     if (std::optional<Value> done = builtins_.torch().branches().CallCheck(act, args)) return *std::move(done);
   }
-  if (known == KnownFunction::kRepr && args.size() == 1 && !kwnames) return reprs_.Call(act, function, args[0]);
+  if (known == KnownFunction::kRegisterHook && args.size() == 2 && !kwnames) {
+    if (std::optional<Value> done = cached_.DeferHook(function.object, args)) return *std::move(done);
+  }
+  if (known == KnownFunction::kRepr && of_one) return reprs_.Call(act, function, args[0]);
   if (IsTransformation(function.object, args))
     return builtins_.torch().transforms().CallTransformation(act, function.object, args, kwnames);
   if (IsTorchLeafFunction(function.object) && !IsInlined(function.object) &&
@@ -248,7 +249,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
     return natives_.CallTorch(act, function.object, args, kwnames);
   }
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.object.get())->func_code);
-  const bool makes_memo = known == KnownFunction::kDeepCopy && args.size() == 1 && !kwnames;
+  const bool makes_memo = known == KnownFunction::kDeepCopy && of_one;
   if (makes_memo) completion = Completion::kCallback;  // its addresses mean nothing after a break
   const bool own_memo = makes_memo || (has_memo_ && IsCopyCode(frame_ops::Code(act.frame)));
   if (SeesMemo(act, code, args))

@@ -26,7 +26,7 @@ bool MayBeSubclassed(PyTypeObject* builtin) {
   return builtin == &PyBaseObject_Type || builtin == &PyDict_Type || builtin == &PyList_Type ||
          builtin == &PyTuple_Type || builtin == &PySet_Type || builtin == &PyLong_Type || builtin == &PyUnicode_Type ||
          builtin == &PyFloat_Type || builtin == &PyODict_Type || builtin == &PyModule_Type ||
-         builtin == &PyProperty_Type;
+         builtin == &PyProperty_Type || builtin == DefaultDictType();
 }
 
 bool IsException(PyTypeObject* type) {

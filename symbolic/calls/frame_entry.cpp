@@ -109,6 +109,11 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
   if (boundary_.depth().native > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
     tracer_.AskLeaves();
+    const auto is_hook = [](const CachedCall& call) { return call.history != nullptr; };
+    if (std::any_of(writes_.calls().begin(), writes_.calls().end(), is_hook)) {
+      return BreakAsItStarts(frame, GraphBreakKind::kAutograd,
+                             "a backward pass, behind a hook on a tensor of the graph");
+    }
     if (const char* why = WhyNoBackwardPass(fx_.keep_values(), objects_.tensor_inputs(), tracer_, frame)) {
       return BreakAsItStarts(frame, GraphBreakKind::kAutograd, why);
     }

@@ -27,6 +27,7 @@
 #include "symbolic/protocols/tensor_attributes.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_arguments.h"
+#include "symbolic/rules/native_items.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/rules/tensor_types.h"
 #include "symbolic/tracing/tracer.h"
@@ -298,7 +299,13 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
   const bool formats = owner == &PyUnicode_Type || owner == &PyBytes_Type;
   if (formats && !arguments_.HaveTextOfTheirOwn(args.subspan(1))) return Value();
   if (t != nullptr && writes && !NoteWrite(*t, name, args)) return Value();
-  return natives_.CallNative(callable.object, args, kwnames);
+  Value done = natives_.CallNative(callable.object, args, kwnames);
+  const bool gave_factory = done && t != nullptr && owner == DefaultDictType() && name == "__init__";
+  if (gave_factory &&
+      !writes_.Write(t->holder_of_attributes(), FactorySlot(), Ref::Create(RawFactoryOf(self.object)))) {
+    return Value();
+  }
+  return done;
 }
 
 }  // namespace framefuse

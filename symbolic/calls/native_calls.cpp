@@ -24,6 +24,7 @@
 #include "symbolic/journals/sharded_values.h"
 #include "symbolic/journals/size_operations.h"
 #include "symbolic/journals/sized_call.h"
+#include "symbolic/journals/write_journal.h"
 #include "symbolic/messages/code_text.h"
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/call_arguments.h"
@@ -111,6 +112,7 @@ NativeCalls::NativeCalls(Journals& journals)
       breaks_(journals.breaks()),
       boundary_(journals.boundary()),
       objects_(journals.objects()),
+      writes_(journals.writes()),
       arguments_(journals.arguments()),
       of_arrays_(journals) {}
 
@@ -126,6 +128,7 @@ Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> 
       Ref::Steal(boundary_.Run([&] { return Vectorcall(callable, args, kwnames); }, KeptItems(callable, args)));
   if (boundary_.Check() && result && !breaks_.Journalled(call.RecordCall(callable, args, kwnames, result, false)))
     return Value();
+  if (result && !writes_.ReplaceGrown()) return Value();
   return boundary_.Wrap(std::move(result));
 }
 

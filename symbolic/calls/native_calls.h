@@ -17,6 +17,7 @@ class Journals;
 class NativeArguments;
 class NativeBoundary;
 class ObjectTable;
+class WriteJournal;
 namespace tracing {
 class Tracer;
 }
@@ -46,6 +47,7 @@ class NativeCalls {
   BreakController& breaks_;
   NativeBoundary& boundary_;
   ObjectTable& objects_;
+  WriteJournal& writes_;
   NativeArguments& arguments_;
   ArrayFunctions of_arrays_;
 };

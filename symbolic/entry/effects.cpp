@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/coverage.h"
+#include "frame_eval/hook.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/lru_cache.h"
 #include "frame_eval/versions/private_api.h"
@@ -216,10 +217,12 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       return static_cast<bool>(done);
     }
     case EffectKind::kCallCached: {
+      const HookScope own(HookMode::kOff);  // a key's __hash__, which the capture has seen
       const Ref result = Ref::Steal(PyObject_Call(target, get(e.key), value));
       return static_cast<bool>(result);
     }
     case EffectKind::kKeepCached: {
+      const HookScope own(HookMode::kOff);
       PyObject* kwargs = PyTuple_GET_ITEM(get(e.key), 1);
       return frame_ops::KeepInLruCache(target, PyTuple_GET_ITEM(get(e.key), 0), kwargs == Py_None ? nullptr : kwargs,
                                        value);

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/taken_warnings.h"
 #include "symbolic/messages/graph_break.h"
+#include "symbolic/rules/array_facts.h"
 #include "symbolic/rules/call_rules.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/rules/operator_functions.h"
@@ -41,34 +41,6 @@ std::string NameInWarnings(const std::string& name) {
       {"mod", "remainder"}, {"pow", "power"},    {"astype", "cast"}};
   const auto found = names->find(name);
   return found == names->end() ? name : found->second;
-}
-
-// What their result looks like, or whether they raise, is decided by the numbers in an array.
-bool ValuesDecide(std::string_view name) {
-  static const auto* names = new absl::flat_hash_set<std::string_view>{
-      "arange", "linspace", "full", "zeros",  "ones",   "nonzero", "repeat",       "take",
-      "gcd",    "lcm",      "item", "tolist", "median", "__len__", "searchsorted", "__getitem__"};
-  return names->contains(name);
-}
-
-// Of any numbers: no overflow, no division, no rounding.
-bool IsQuiet(std::string_view name) {
-  static const auto* names = new absl::flat_hash_set<std::string_view>{
-      "abs",          "absolute",    "all",         "any",           "argmax",       "argmin",
-      "argsort",      "asarray",     "atleast_1d",  "atleast_2d",    "atleast_3d",   "ascontiguousarray",
-      "broadcast_to", "clip",        "concatenate", "copy",          "copysign",     "diagonal",
-      "dstack",       "eq",          "equal",       "expand_dims",   "fabs",         "flatten",
-      "flip",         "fliplr",      "flipud",      "fmax",          "fmin",         "ge",
-      "getattr",      "getitem",     "greater",     "greater_equal", "gt",           "hstack",
-      "invert",       "isfinite",    "isinf",       "isnan",         "le",           "less",
-      "less_equal",   "logical_and", "logical_not", "logical_or",    "logical_xor",  "lt",
-      "max",          "maximum",     "min",         "minimum",       "moveaxis",     "ne",
-      "neg",          "negative",    "not_equal",   "ones_like",     "pos",          "ravel",
-      "reshape",      "roll",        "rot90",       "sort",          "squeeze",      "stack",
-      "swapaxes",     "tile",        "transpose",   "tril",          "triu",         "vstack",
-      "where",        "zeros_like",  "amax",        "amin",          "column_stack", "rollaxis",
-      "diag",         "sign"};
-  return names->contains(name);
 }
 
 // To a type that the program named: not every number is one of that type.
@@ -196,7 +168,7 @@ bool ArrayFunctions::IsAmong(absl::Span<const ValueView> values) const {
 std::optional<Value> ArrayFunctions::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   if (!IsAmong(args)) return std::nullopt;
   const std::string name = NameOf(callable);
-  if (!IsNumpyCallable(callable, name) || ValuesDecide(name)) return std::nullopt;
+  if (!IsNumpyCallable(callable, name) || IsDecidedByValues(name)) return std::nullopt;
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   if (name == "where" && args.size() - named != 3) return std::nullopt;
   if (IsAmong(args.subspan(std::min(CountOfElementwise(callable, name), args.size())))) {
@@ -312,7 +284,7 @@ void ArrayFunctions::NoteReads(BorrowedRef operand, MadeArray& how) const {
 
 bool ArrayFunctions::NoteWarnings(MadeArray& how, bool warned) {
   const std::string name = NameOf(how.function);
-  if (!warned && IsQuiet(name) && !MayCast(name, how)) return true;
+  if (!warned && IsQuietArrayCall(name) && !MayCast(name, how)) return true;
   static PyObject* const asks = Helper("warns_in_own_code");
   const HookScope own(HookMode::kOff);
   const Ref in_own = asks != nullptr ? Ref::Steal(PyObject_CallOneArg(asks, how.function)) : Ref();

@@ -19,6 +19,7 @@
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_rules.h"
 #include "symbolic/rules/moving_code.h"
+#include "symbolic/rules/native_items.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/rules/numpy_scalars.h"
 
@@ -222,6 +223,15 @@ bool NativeArguments::PrepareCallable(BorrowedRef object, bool allow_instances) 
   return true;
 }
 
+namespace {
+// C code may call the class.
+void GuardMaking(ReadJournal& reads, PyTypeObject* type) {
+  if (!IsPythonClass(type)) return;
+  reads.LookupInType(Py_TYPE(type), "__call__");
+  for (const char* name : {"__new__", "__init__"}) reads.LookupInType(type, name);
+}
+}  // namespace
+
 bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances) {
   PyObject* o = object;
   if (t.source != kNoSource && IsNumberOrTextClass(Py_TYPE(o))) {
@@ -236,6 +246,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
                                   absl::StrCat("C code reads a ", Py_TYPE(o)->tp_name, " that was written"));
       }
       t.compared = t.kind == TrackedKind::kFunction;
+      if (t.kind == TrackedKind::kType) GuardMaking(reads_, reinterpret_cast<PyTypeObject*>(o));
       return true;
     case TrackedKind::kModule:
     case TrackedKind::kCell:
@@ -283,6 +294,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
 // C code that asks it for a method, as dict.update() does for keys(), looks at the shadow, which has no attributes.
 bool NativeArguments::PrepareContainerOfClass(Tracked& t, bool allow_instances) {
   PyTypeObject* type = t.original.type();
+  if (!IsPythonClass(type)) return true;
   bool plain = allow_instances;
   for (const char* name : {"keys", "items", "values", "get"}) {
     const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
@@ -302,6 +314,16 @@ bool NativeArguments::PrepareContainerOfClass(Tracked& t, bool allow_instances) 
 namespace {
 // Symbolic numbers have SymInts in their places in these (TorchArguments).
 bool IsSizedForTorch(PyObject* o) { return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PySlice_Check(o); }
+
+// Its values, and what makes those that are missing.
+std::vector<PyObject*> PartsOfDict(BorrowedRef dict) {
+  std::vector<PyObject*> parts;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value) != 0;) parts.push_back(value);
+  if (const BorrowedRef factory = IsDefaultDict(dict) ? RawFactoryOf(dict) : BorrowedRef())
+    parts.push_back(factory.get());
+  return parts;
+}
 
 void PinNumbersIn(ReadJournal& reads, BorrowedRef object, int depth = 0) {
   constexpr int kDeepest = 20;
@@ -339,10 +361,8 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
       if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
   } else if (PyDict_Check(o)) {
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(o, &position, &key, &value)) {
-      if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
+    for (PyObject* part : PartsOfDict(object)) {
+      if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
   } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
     return PrepareNative(private_api::DictOfView(o), allow_instances);

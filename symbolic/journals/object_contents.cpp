@@ -378,9 +378,9 @@ std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
     if (untouched_list || !t.realised) return objects_.Adopt(item, reads_.sources().Item(t.source, number));
     return Value{Ref::Create(item), IsLeaf(item) ? reads_.sources().Item(t.source, number) : kNoSource};
   }
-  if (t.kind == TrackedKind::kInstanceDict || (t.kind == TrackedKind::kDict && !t.realised && IsPlainDict(t))) {
+  if (t.kind == TrackedKind::kInstanceDict || (t.kind == TrackedKind::kDict && !t.realised)) {
     std::optional<Value> found = DictItem(t, key);
-    if (found) return found;
+    if (found || (t.kind == TrackedKind::kDict && !IsPlainDict(t))) return found;
     PyErr_SetObject(PyExc_KeyError, k);
     return Value();
   }

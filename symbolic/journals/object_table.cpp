@@ -30,14 +30,16 @@ namespace {
 
 bool IsExactDict(BorrowedRef o) { return PyDict_CheckExact(o.get()) || PyODict_CheckExact(o.get()); }
 
-// Of a Python class derived from list, dict, OrderedDict, set or deque: items as those have them, and attributes as
-// instances have them. Not one that is its own __dict__, or whose shadow's end would run code.
+// Of a Python class derived from list, dict, OrderedDict, defaultdict, set or deque: items as those have them, and
+// attributes as instances have them. Not one that is its own __dict__, or whose shadow's end would run code. A
+// defaultdict has one attribute, its factory.
 bool IsContainerOfClass(BorrowedRef object) {
   PyTypeObject* type = object.type();
+  if (type == DefaultDictType()) return true;
   if (!IsPythonClass(type) || type->tp_finalize != nullptr || type->tp_del != nullptr) return false;
   PyTypeObject* base = NativeBase(type);
   const bool known = base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type || base == &PySet_Type ||
-                     base == DequeType();
+                     base == DequeType() || base == DefaultDictType();
   return known && frame_ops::RawInstanceDict(object) != object.get();
 }
 
@@ -312,6 +314,19 @@ bool BoundDeque(BorrowedRef original, SourceId source, BorrowedRef shadow, Objec
   const Ref arguments = Ref::Steal(Py_BuildValue("(()O)", bound.get()));
   return arguments && DequeType()->tp_init(shadow, arguments, nullptr) == 0;
 }
+
+// C code asks the shadow of a defaultdict for its factory.
+bool GiveFactory(const Tracked& t, ObjectTable& objects, ReadJournal& reads) {
+  const SourceId source = reads.sources().Intern(SourceKind::kSlotAttr, t.source, 0, FactorySlot());
+  const BorrowedRef factory = RawFactoryOf(t.original);
+  if (!factory) {
+    reads.AddGuard(source, GuardKind::kNull, nullptr);
+    return true;
+  }
+  const Value own = objects.Adopt(factory, source);
+  reads.Consume(own);
+  return own && PyMemberDescr_Type.tp_descr_set(FactorySlot(), t.representative, own.object) == 0;
+}
 }  // namespace
 
 // An empty shadow of the same type, filled when something reads it as a whole; tuples are made at once.
@@ -349,10 +364,6 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
   }
   if (!shadow) return Value();
   if (kind == TrackedKind::kDeque && !BoundDeque(original, source, shadow, *this, reads_)) return Value();
-  if (type == DefaultDictType()) {
-    Ref factory = Ref::Steal(PyObject_GetAttrString(original, "default_factory"));
-    if (PyObject_SetAttrString(shadow, "default_factory", factory) < 0) return Value();
-  }
   tracked_.Add(kind, source, Ref::Create(original), shadow);
   return Value{std::move(shadow), source};
 }
@@ -371,7 +382,9 @@ Value ObjectTable::AdoptView(BorrowedRef original, SourceId source) {
 Value ObjectTable::AdoptContainerOfClass(TrackedKind kind, BorrowedRef original, SourceId source) {
   Ref shadow = EmptyOfClass(original.type());
   if (!shadow || (kind == TrackedKind::kDeque && !BoundDeque(original, source, shadow, *this, reads_))) return Value();
-  tracked_.AddAttributes(tracked_.Add(kind, source, Ref::Create(original), shadow));
+  Tracked* t = tracked_.Add(kind, source, Ref::Create(original), shadow);
+  tracked_.AddAttributes(t);
+  if (IsDefaultDict(original) && !GiveFactory(*t, *this, reads_)) return Value();
   return Value{std::move(shadow), source};
 }
 
@@ -446,6 +459,10 @@ bool ObjectTable::NoteEmptyDict(SourceId source, BorrowedRef original) {
 void ObjectTable::NoteArray(BorrowedRef array, BorrowedRef tensor) {
   NoteMemory(*tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array)), tensor);
   has_empty_arrays_ = true;
+}
+
+void ObjectTable::NoteUnknown(BorrowedRef object) {
+  tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(object), Ref::Create(object));
 }
 
 void ObjectTable::NoteMadeArray(BorrowedRef array, MadeArray how) {

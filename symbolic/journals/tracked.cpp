@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "symbolic/rules/builtin_types.h"
+
 namespace framefuse {
 namespace {
 
@@ -55,6 +57,7 @@ Tracked* TrackedTable::Add(TrackedKind kind, SourceId source, Ref original, Ref 
   Tracked* result = tracked.get();
   if (result->original) by_original_[result->original.get()] = result;
   by_representative_[result->representative.get()] = result;
+  if (kind == TrackedKind::kDict && IsDefaultDict(result->representative)) default_dicts_.push_back(result);
   all_.push_back(std::move(tracked));
   return result;
 }

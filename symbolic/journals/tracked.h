@@ -85,11 +85,13 @@ class TrackedTable {
   }
   Tracked* Add(TrackedKind kind, SourceId source, Ref original, Ref representative);
   void AddAttributes(Tracked* container);
+  const std::vector<Tracked*>& default_dicts() const { return default_dicts_; }
   const std::vector<std::unique_ptr<Tracked>>& all() const { return all_; }  // in order of first load
 
  private:
   Tracked* FindObject(BorrowedRef representative) const;
   std::vector<std::unique_ptr<Tracked>> all_;
+  std::vector<Tracked*> default_dicts_;
   absl::flat_hash_map<PyObject*, Tracked*> by_original_;
   absl::flat_hash_map<PyObject*, Tracked*> by_representative_;
 };

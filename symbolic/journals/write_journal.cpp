@@ -158,6 +158,7 @@ bool WriteJournal::Write(Tracked& t, BorrowedRef key, Ref value) {
       return false;
     }
   }
+  if (key.get() == FactorySlot() && PyMemberDescr_Type.tp_descr_set(key, t.representative, value) < 0) return false;
   t.Write(key, std::move(value));
   return true;
 }
@@ -196,6 +197,14 @@ bool WriteJournal::Replace(Tracked& t) {
   if (!BeforeReplacing(t)) return false;
   t.replaced = true;
   if (t.kind == TrackedKind::kSet) reads_.GuardSetLayout(t);
+  return true;
+}
+
+bool WriteJournal::ReplaceGrown() {
+  for (Tracked* t : tracked_.default_dicts()) {
+    const bool grown = t->realised && PyDict_GET_SIZE(t->representative.get()) != PyDict_GET_SIZE(t->original.get());
+    if (grown && !t->replaced && !Replace(*t)) return false;
+  }
   return true;
 }
 

@@ -7,6 +7,7 @@
 #define FRAMEFUSE_SYMBOLIC_JOURNALS_WRITE_JOURNAL_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct CachedCall {
   bool missed = false;  // the result was not in the cache: captured code made it
   // The call of a function that only notes its arguments: made for those that are there after the frame.
   bool deferred = false;
-  bool always = false;  // made in any case: a record of a log
+  bool always = false;                  // made in any case: a record of a log, a hook
+  std::shared_ptr<const void> history;  // of a hook: the node of autograd's that the tensor had
 };
 
 class WriteJournal {
@@ -51,6 +53,7 @@ class WriteJournal {
   [[nodiscard]] bool Write(Tracked& t, BorrowedRef key, Ref value);  // a null value is a deletion
   void TakeBack(Tracked& variable);                                  // a context variable is as it was before the frame
   [[nodiscard]] bool Replace(Tracked& t);                            // a container's contents, by its shadow's
+  [[nodiscard]] bool ReplaceGrown();  // defaultdicts that C code asked for what was not there
   // The set gets the element, or loses it: in any later call, whatever its table looks like.
   [[nodiscard]] bool AddOrDiscard(Tracked& set, BorrowedRef element, bool adds);
   // Appending to a list that was not read needs no guard on what it holds.

@@ -56,6 +56,11 @@ const Names& N() {
 
 bool IsAnnotations(BorrowedRef name) { return PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0; }
 
+// The entry makes it: so far it has its type and nothing else.
+bool IsToCome(const Tracked* t) {
+  return t != nullptr && t->kind == TrackedKind::kOpaque && t->source == kNoSource && !t->is_empty_array();
+}
+
 // torch.ops makes its namespaces, operators and overloads where they are first asked for, and keeps them: no part of
 // the program.
 void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
@@ -177,6 +182,10 @@ bool AttributeReads::GoesFirst(BorrowedRef descriptor) {
 Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing) {
   PyTypeObject* type = owner.object.type();
   Tracked* t = objects_.Find(owner.object);
+  if (IsToCome(t)) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject,
+                         absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name, " that is not made yet"));
+  }
   BorrowedRef descriptor = reads_.LookupInType(type, name);
   const OverlayWrite* in_class = writes_.FindClassWrite(type, name);  // no descriptor
   if (in_class != nullptr) descriptor = nullptr;
@@ -305,6 +314,7 @@ Value AttributeReads::ReadMember(BorrowedRef descriptor, ValueView owner, PyType
         Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
   }
   if (OverlayWrite* w = t->holder_of_attributes().FindWrite(descriptor)) {
+    if (!w->value && d->d_member->type == T_OBJECT) return Value{Ref::Create(Py_None), kNoSource};
     if (!w->value) {
       frame_ops::SetEmptySlotError(owner.object, d->d_common.d_name);
       SetMissingAttribute(owner.object, d->d_common.d_name);
@@ -327,9 +337,9 @@ Value AttributeReads::ReadMember(BorrowedRef descriptor, ValueView owner, PyType
 
 Value AttributeReads::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) {
   PyTypeObject* type = owner.object.type();
-  const bool plain = !IsFakeTensor(owner.object) && !PyModule_Check(owner.object.get()) &&
-                     !PyType_Check(owner.object.get()) && type != &PySuper_Type &&
-                     (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  const bool plain = !IsFakeTensor(owner.object) && !IsToCome(objects_.Find(owner.object)) &&
+                     !PyModule_Check(owner.object.get()) && !PyType_Check(owner.object.get()) &&
+                     type != &PySuper_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
   if (plain && !special_.OwnOf(type, N().getattribute)) {
     BorrowedRef found = reads_.LookupInType(type, name);
     if (IsPythonFunction(found) && writes_.FindClassWrite(type, name) == nullptr) {

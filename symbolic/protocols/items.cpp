@@ -178,6 +178,12 @@ bool Items::MoveItems(Tracked& tuple) {
   return true;
 }
 
+// What a defaultdict made of nothing is in it now.
+bool Items::KeepMade() {
+  const std::uint64_t before = writes_.count();
+  return writes_.ReplaceGrown() && (writes_.count() == before || backward_.MayWrite());
+}
+
 Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
   if (const std::optional<Ref> plain = keys_.PlainKey(container, key, false)) {
@@ -221,9 +227,6 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   const bool is_part = native_items && t->kind == TrackedKind::kTuple && PySlice_Check(key.object.get());
   if (is_part ? !MoveItems(*t) : !arguments_.PrepareOuter(container)) return Value();
   if (!selects && !arguments_.PrepareNative(key)) return Value();
-  if (t != nullptr && t->kind == TrackedKind::kDict && type == DefaultDictType()) {
-    if (!writes_.Replace(*t)) return Value();  // its look-up may insert
-  }
   FxCall call(fx_, {container.object, key.object});
   const NumberIndex index = SelectNumbers(tracer_.numbers(), boundary_, container.object, own_key.object);
   if (!boundary_.Check()) return Value();
@@ -232,6 +235,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Value result = index.selects_all() ? Value{index.tensor, kNoSource}
                                      : boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, from, rest); });
   if (!boundary_.Check()) return Value();
+  if (IsDefaultDict(container.object) && !KeepMade()) return Value();
   if (result && fake) {
     const BorrowedRef function = NamedOperator("getitem");
     if (!breaks_.Journalled(call.RecordOperator(function, {container.object, own_key.object}, result.object)))

@@ -38,6 +38,7 @@ class Items {
   bool IsClassOrClasses(BorrowedRef key) const;
   bool IsSameLater(BorrowedRef key) const;
   [[nodiscard]] bool MoveItems(Tracked& tuple);  // false: broke
+  [[nodiscard]] bool KeepMade();                 // the same
   Value ClassItem(Activation& act, ValueView cls, ValueView key);
 
   FxJournal& fx_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/status.h"
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/journals/elements.h"
@@ -105,8 +106,7 @@ absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>*
   if (t.kind == TrackedKind::kTuple) return absl::OkStatus();
   // The shadow is rebuilt as a fresh container whose contents move into the original.
   PyObject* shadow = t.representative;
-  const bool keeps_type = t.attributes == nullptr && t.kind == TrackedKind::kDict;  // a defaultdict's factory
-  Ref copy = keeps_type ? Ref::Steal(PyObject_CallMethod(shadow, "copy", nullptr)) : PlainCopy(shadow);
+  const Ref copy = PlainCopy(shadow);
   if (!copy) return absl::InternalError("a container could not be copied");
   absl::StatusOr<RecipeId> contents = recipes.Of(copy);
   if (!contents.ok()) return contents.status();
@@ -147,6 +147,10 @@ absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std:
       outlive = recipes.Outlives(PyTuple_GET_ITEM(call.args.get(), i));
     }
     if (!outlive) continue;
+    if (call.history != nullptr) {
+      FF_RETURN_IF_ERROR(recipes.Of(call.result.object).status());
+      continue;
+    }
     absl::StatusOr<RecipeId> args = recipes.Of(call.args);
     if (!args.ok()) return args.status();
     effects->push_back(Effect{EffectKind::kCallCached, recipes.Constant(call.wrapper), *args, kNoRecipe, Ref()});

@@ -120,8 +120,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
       from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
     if (t->is_empty_array()) return arrays_.Of(*this, *t);
-    if (from == kNoSource) return NoRecipe(object);
-    return FromSource(from);
+    return from == kNoSource ? OfHandle(object) : absl::StatusOr<RecipeId>(FromSource(from));
   }
   if (tracing::IsShardedFake(object)) return OfSharded(object);
   if (IsFakeTensor(object)) {
@@ -323,16 +322,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   }
   const Ref pairs = NativePairs(object);
   if (!pairs) return NoRecipe(object);
-  std::vector<RecipeId> arguments;
-  if (object.type() == DefaultDictType()) {
-    Ref factory = Ref::Steal(PyObject_GetAttrString(o, "default_factory"));
-    absl::StatusOr<RecipeId> id = factory ? Of(factory) : NoRecipe(object);
-    if (!id.ok()) return id.status();
-    keep_alive_.push_back(std::move(factory));
-    arguments.push_back(*id);
-  }
-  const RecipeOp op = arguments.empty() ? RecipeOp::kDict : RecipeOp::kCall;
-  const RecipeId made = Add(op, std::move(arguments), reinterpret_cast<PyObject*>(object.type()));
+  const RecipeId made = Add(RecipeOp::kDict, {}, reinterpret_cast<PyObject*>(object.type()));
   known_[o] = made;
   std::vector<RecipeId> fill = {made};
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
@@ -351,21 +341,6 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   if (fill.size() > 1) Add(RecipeOp::kFillDict, std::move(fill));
   if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
   return made;
-}
-
-absl::Status RecipeBuilder::AddAttributes(BorrowedRef object, RecipeId made) {
-  if (!frame_ops::HasInstanceAttrs(object)) return absl::OkStatus();
-  Ref attributes = Ref::Steal(PyObject_GenericGetDict(object, nullptr));
-  PyErr_Clear();
-  PyObject *key, *value;
-  Py_ssize_t position = 0;
-  while (attributes && PyDict_Next(attributes, &position, &key, &value)) {
-    if (!PyUnicode_CheckExact(key)) return NoRecipe(object);
-    absl::StatusOr<RecipeId> id = Of(value);
-    if (!id.ok()) return id.status();
-    Add(RecipeOp::kSetAttr, {made, *id}, key);
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
@@ -451,7 +426,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   }
   PyTypeObject* base = NativeBase(type);
   if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type &&
-      base != SimpleNamespaceType() && !IsNumberOrTextClass(type)) {
+      base != DefaultDictType() && base != SimpleNamespaceType() && !IsNumberOrTextClass(type)) {
     return NoRecipe(object);
   }
   auto* cls = reinterpret_cast<PyObject*>(type);
@@ -466,7 +441,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
                                                   : Add(RecipeOp::kInstance, std::move(of_class), constant);
   if (made == kNoRecipe) return NoRecipe(object);
   known_[o] = made;
-  if (base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type) {
+  if (base == &PyList_Type || PyDict_Check(o)) {
     const Ref contents = base == &PyList_Type ? NativeItems(object) : NativePairs(object);
     if (!contents) return NoRecipe(object);
     std::vector<RecipeId> fill = {made};

@@ -67,9 +67,10 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfClass(BorrowedRef object);
   absl::StatusOr<RecipeId> OfNamespace(BorrowedRef cls);
   absl::StatusOr<RecipeId> OfWrapper(BorrowedRef object);
-  // Own attributes of `object`, in order, for what was made of it.
+  // Own attributes of `object`, in order, for what was made of it; of a defaultdict its factory, too.
   absl::Status AddAttributes(BorrowedRef object, RecipeId made);
-  absl::StatusOr<RecipeId> OfToken(BorrowedRef object);  // of a context variable
+  absl::StatusOr<RecipeId> OfHandle(BorrowedRef object);  // of a hook that the frame put on a tensor
+  absl::StatusOr<RecipeId> OfToken(BorrowedRef object);   // of a context variable
   absl::StatusOr<RecipeId> OfIterator(BorrowedRef object);
   absl::StatusOr<RecipeId> OfDictIterator(BorrowedRef object, BorrowedRef dict);
 

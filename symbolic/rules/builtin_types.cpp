@@ -23,6 +23,12 @@ PyTypeObject* DefaultDictType() {
   static PyTypeObject* type = NamedType("collections", "defaultdict");
   return type;
 }
+bool IsDefaultDict(BorrowedRef object) { return PyObject_TypeCheck(object.get(), DefaultDictType()) != 0; }
+PyObject* FactorySlot() {
+  static PyObject* const slot =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(DefaultDictType()), "default_factory");
+  return slot;
+}
 PyTypeObject* PartialType() {
   static PyTypeObject* type = NamedType("functools", "partial");
   return type;
@@ -110,6 +116,12 @@ bool IsGeneric(PyTypeObject* type) {
 PyTypeObject* NativeBase(PyTypeObject* type) {
   while (IsPythonClass(type)) type = type->tp_base;
   return type;
+}
+
+bool IsHashedByIdentity(PyTypeObject* type) {
+  const bool instance =
+      type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  return instance || type == &PyFunction_Type || type == &PyType_Type;
 }
 
 bool IsNumberOrTextClass(PyTypeObject* type) {

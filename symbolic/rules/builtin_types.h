@@ -11,6 +11,8 @@ namespace framefuse {
 
 PyTypeObject* DequeType();
 PyTypeObject* DefaultDictType();
+bool IsDefaultDict(BorrowedRef object);  // also of a Python class
+PyObject* FactorySlot();                 // the member descriptor of a defaultdict's default_factory
 PyTypeObject* PartialType();
 PyTypeObject* LruCacheType();
 PyTypeObject* ItemGetterType();
@@ -27,7 +29,8 @@ enum class StandIn : std::uint8_t { kAttributes, kMethod, kDispatched };
 BorrowedRef FunctionOf(StandIn which);
 PyTypeObject* KeyWrapperType();  // what functools.cmp_to_key returns
 PyTypeObject* SimpleNamespaceType();
-PyTypeObject* TupleGetterType();  // the descriptor of a namedtuple's field
+PyTypeObject* TupleGetterType();              // the descriptor of a namedtuple's field
+bool IsHashedByIdentity(PyTypeObject* type);  // and compared, without Python code
 // Made by a class statement (or type()): instances hold Python attributes and slots on top of what NativeBase has.
 // Heap types of C modules are none: their state is their own.
 bool IsPythonClass(PyTypeObject* type);

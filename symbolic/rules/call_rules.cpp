@@ -342,6 +342,7 @@ bool IsAsKnown(KnownFunction which, PyCodeObject* code) {
     case KnownFunction::kProcessesClass:
     case KnownFunction::kRepr:
     case KnownFunction::kCheck:
+    case KnownFunction::kRegisterHook:
     case KnownFunction::kTransform:
       return true;
   }

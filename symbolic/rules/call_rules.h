@@ -93,6 +93,7 @@ enum class KnownFunction : std::uint8_t {
   kProcessesClass,    // what dataclasses.dataclass calls with the class
   kRepr,              // what guards a __repr__ of the library's against recursion
   kCheck,             // torch._check_tensor_all_with
+  kRegisterHook,      // torch.Tensor.register_hook
   kTransform,         // of torch.func: runs as it is, with frames of the program's evaluated
 };
 // By its code.

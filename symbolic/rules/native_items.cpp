@@ -1,5 +1,7 @@
 #include "symbolic/rules/native_items.h"
 
+#include <structmember.h>
+
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/rules/builtin_types.h"
 
@@ -18,6 +20,11 @@ Ref NativePairs(BorrowedRef dict) {
   if (!PyODict_Check(dict.get())) return Ref::Steal(PyDict_Items(dict));
   const Ref view = CallMethodWith(reinterpret_cast<PyObject*>(&PyODict_Type), "items", dict);
   return view ? Ref::Steal(PySequence_List(view)) : Ref();
+}
+
+BorrowedRef RawFactoryOf(BorrowedRef defaultdict) {
+  const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(FactorySlot())->d_member;
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(defaultdict.get()) + member->offset);
 }
 
 bool SetNativeItem(BorrowedRef dict, BorrowedRef key, BorrowedRef value) {

@@ -12,6 +12,7 @@ namespace framefuse {
 Ref NativeItems(BorrowedRef sequence);
 // The (key, value) pairs of a dict in its order, that of an OrderedDict its own, as a new list.
 Ref NativePairs(BorrowedRef dict);
+BorrowedRef RawFactoryOf(BorrowedRef defaultdict);  // null: it was given none
 // A null value deletes the key. False: a Python error is set.
 bool SetNativeItem(BorrowedRef dict, BorrowedRef key, BorrowedRef value_or_null);
 // A dict or OrderedDict of the same items; of a list or deque a list; of a set one with the same table.

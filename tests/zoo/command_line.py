@@ -20,7 +20,7 @@ from zoo.one_model import INFERENCE, MISSED, OK, SKIPPED, TOLD, TRAINING, run_mo
 from zoo.process import End, Limits, jobs, run_children
 from zoo.zoo_model import ZooModel
 
-SETS = ("own", "transformers", "transformers5", "timm", "torchvision", "packages")
+SETS = ("own", "idioms", "transformers", "transformers5", "timm", "torchvision", "packages")
 BACKENDS = ("fuse", "aten", "fx", "eager")
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import torch
 
 # Differences below this part of a tensor's largest number, or of the largest number of its kind, need no second look.
@@ -53,6 +54,13 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _leaves(value: Any, path: str, above: set[int]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, torch.Tensor) or value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         yield path, value
+        return
+    if isinstance(value, numpy.generic):
+        yield path, f"{value.dtype} {value.item()!r}"
+        return
+    if isinstance(value, numpy.ndarray):
+        yield f"{path}.layout", f"{value.dtype} {value.strides} {value.flags.writeable}"
+        yield path, torch.from_numpy(value.copy()) if value.dtype.kind in "biufc" else str(value)
         return
     if isinstance(value, (torch.nn.Module, type, torch.dtype, torch.device)) or hasattr(value, "to_diff_dict"):
         return

@@ -24,13 +24,15 @@ each backend in a process of its own: three calls, the third with another batch 
 gradients of all parameters and buffers are compared with eager's; where rounding differs, the same model in double precision
 says who is nearer to the truth. A transformers architecture is run with one head;
 `transformers` has those of version 4, `transformers5` those of 5. The set `packages` has small programs over
-many other packages, as their users write them (`tests/zoo/sets_packages.py`); those that are not there are skipped.
+many other packages, as their users write them (`tests/zoo/sets_packages.py`); those that are not there are skipped. The
+set `idioms` has what people write most, of torch, numpy and Python alone (`tests/zoo/idioms_of_torch.py` and its like).
 
 ```
 ./dev models --set transformers --train                 # one set, inference and training, all three backends
 ./dev models --set timm --only vision_transformer       # models by name
 ./dev models --train --jobs 16 --save                   # everything, and this page
 ./dev models --set transformers --only =bert --peer     # also torch.compile's count of breaks
+./dev models --set idioms --train --peer                 # some 130 idioms, torch.compile beside
 ./dev models --set packages --train --site A:B          # with the packages that the folders A and B have
 ```
 

@@ -319,3 +319,30 @@ def test_no_jobs_are_refused(count):
     """They would run nothing, and nothing looks like success."""
     with pytest.raises(SystemExit):
         command_line.main(["--set", "own", "--jobs", count])
+
+
+@pytest.mark.parametrize("change", [lambda a: a + 1, lambda a: a.astype("float64"), lambda a: a.T.copy().T, lambda a: a.sum()])
+def test_arrays_are_judged(change):
+    numpy = pytest.importorskip("numpy")
+    array = numpy.arange(6, dtype="float32").reshape(2, 3).copy()
+    verdicts = []
+    for ours in (array.copy(), change(array)):
+        verdict = judge.Verdict()
+        judge.compare("outputs", judge.kept([ours]), judge.kept([array]), None, verdict)
+        verdicts.append(bool(verdict.differences))
+    assert verdicts == [False, True]
+    number = judge.Verdict()
+    judge.compare("outputs", judge.kept(numpy.float32(1)), judge.kept(numpy.float64(1)), None, number)
+    assert number.differences
+
+
+def test_idioms_can_be_built_and_called():
+    from zoo import sets_idioms
+
+    models = sets_idioms.all_models()
+    assert len({m.name for m in models}) == len(models) > 100
+    for model in models[::9]:
+        built = model.build()
+        args, kwargs = built.inputs(2, False)
+        assert torch.equal(args[0], built.inputs(2, False)[0][0])
+        built.model(*args, **kwargs)

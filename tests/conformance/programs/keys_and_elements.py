@@ -434,3 +434,16 @@ def parameters_are_added():
         return total, len(seen)
 
     return Case(f, vector(), look=lambda: shared in seen, then=[lambda: None, seen.clear])
+
+
+@program
+def a_hash_of_a_tuple_with_an_object():
+    class Part:
+        pass
+
+    box = [Part()]
+
+    def f(x):
+        return x + 1, hash((box[0], 1)) == hash((box[0], 1)), hash((box[0], (2,)))
+
+    return Case(lambda x: (lambda y, same, h: (y, same, h == hash((box[0], (2,)))))(*f(x)), vector(), then=[lambda: box.__setitem__(0, Part())])

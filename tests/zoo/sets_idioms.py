@@ -1,0 +1,10 @@
+"""The set of idioms: what people write most, each in a program of its own."""
+
+from __future__ import annotations
+
+from zoo import idioms, idioms_of_numpy, idioms_of_python, idioms_of_torch, idioms_of_training  # noqa: F401  (they register their idioms)
+from zoo.zoo_model import ZooModel
+
+
+def all_models() -> list[ZooModel]:
+    return [ZooModel("idioms", name, lambda n=name: idioms.build(n)) for name in idioms.names()]
