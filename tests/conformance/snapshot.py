@@ -25,6 +25,9 @@ Line = tuple[str, Any]
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 GRAD_FN = ".grad_fn"
+# A view of memory that is seen nowhere else may be handed out as no view (docs/architecture/autograd.md): torch calls the
+# histories of the two differently.
+OF_LONE_VIEW = "of a lone view"
 _TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 # Marks that a system leaves on a user's module or tensor to know it again; no program reads them.
 _MARKS_OF_SYSTEMS = ("_is_torch_compile", "_dynamo_", "_framefuse_")
@@ -139,10 +142,9 @@ class Snapshot:
         add((path + ".dtype", str(value.dtype)))
         add((path + ".requires_grad", value.requires_grad))
         add((path + ".is_leaf", value.is_leaf))
-        if self._grad_fns:
-            add((path + GRAD_FN, _name_of_history(value)))
         add((path + ".flags", (value.is_conj(), value.is_neg(), value.is_inference(), str(value.device))))
         add((path + ".layout", str(value.layout)))
+        is_lone_view = False
         with torch.no_grad():
             plain = value.detach()
             if value.layout is torch.strided:
@@ -152,10 +154,14 @@ class Snapshot:
                     first = self._storages.setdefault(storage._cdata, path)
                     add((path + ".storage", "own" if first == path else f"shares {first}"))
                     self._alive.append(storage)
+                    is_lone_view = first == path and value._is_view()
                 if not value.is_meta:
                     add((path + ".data", TensorData(plain.clone())))
             else:
                 add((path + ".data", TensorData(plain.to_dense())))
+        if self._grad_fns:
+            name = _name_of_history(value)
+            add((path + GRAD_FN, OF_LONE_VIEW if is_lone_view and name is not None else name))
         if self._versions and not value.is_inference():
             add((path + ".version", value._version))
         if value.is_leaf and value.grad is not None:

@@ -152,7 +152,7 @@ def texts_of_views_of_what_was_written():
         made = [before, x[1:], other, other * 1, y[1:], x.view(6)]
         y[1:].mul_(2)
         view.detach().add_(1)
-        return *made, y[:1], other.t(), len(pieces)
+        return x, y, *made, y[:1], other.t(), len(pieces)
 
     def given():
         return [leaf(6).reshape(2, 3) * 1, leaf(6).reshape(2, 3) * 1, (leaf(6) * 1)[2:]]
