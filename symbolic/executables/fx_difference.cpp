@@ -86,7 +86,6 @@ void ForgetHistories(ir::Graph* graph) {
   for (ir::Output& o : graph->outputs) {
     o.requires_grad = o.spent = false;
     o.underivable.clear();
-    o.grad_fn.clear();
     o.turns.clear();
   }
 }
@@ -100,6 +99,7 @@ std::vector<std::string> LinesOf(const ir::Graph& graph, bool without_grad, int*
     in.name.clear();
     in.role = ir::InputRole::kArgument;
   }
+  for (ir::Output& o : plain.outputs) o.grad_fn.clear();  // torch names what it runs of the FX graph
   MakeConstantsOfNumbers(&plain);
   SortConstants(&plain);
   *first_node = 1 + static_cast<int>(plain.inputs.size() + plain.constants.size());
