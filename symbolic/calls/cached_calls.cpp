@@ -8,6 +8,7 @@
 #include "symbolic/calls/hook_calls.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/frame_stack.h"
+#include "symbolic/journals/fx_journal.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/object_contents.h"
 #include "symbolic/journals/object_table.h"
@@ -48,6 +49,7 @@ CachedCalls::CachedCalls(Journals& journals, CallEvaluator& calls)
       contents_(journals.contents()),
       writes_(journals.writes()),
       calls_(calls),
+      fx_(journals.fx()),
       keys_(journals, calls),
       tracer_(journals.tracer()) {}
 
@@ -177,7 +179,8 @@ Value CachedCalls::Defer(ValueView callable, absl::Span<const ValueView> args, B
 }
 
 std::optional<Value> CachedCalls::DeferHook(BorrowedRef function, absl::Span<const ValueView> args) {
-  if (tracer_.RecordsBackward()) return std::nullopt;
+  // Behind an FX graph torch's own tools may make one node of all of it: nothing comes by the tensor then.
+  if (tracer_.RecordsBackward() || fx_.keep_values()) return std::nullopt;
   return framefuse::DeferHook(objects_, reads_, writes_, function, args);
 }
 

@@ -17,6 +17,7 @@ namespace framefuse {
 class BreakController;
 class CallEvaluator;
 class FrameStack;
+class FxJournal;
 class Journals;
 class ObjectContents;
 class ObjectTable;
@@ -59,6 +60,7 @@ class CachedCalls {
   ObjectContents& contents_;
   WriteJournal& writes_;
   CallEvaluator& calls_;
+  const FxJournal& fx_;
   CachedKeys keys_;
   tracing::Tracer& tracer_;
 };
