@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/differentiable_plans.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
@@ -168,7 +169,7 @@ std::int32_t BackwardPlan::TurnOf(std::size_t gradient, const std::string& defin
 
 std::string BackwardPlan::NameOf(std::size_t tangent) const {
   const std::string& name = joint_.outputs[At(joint_.inputs[At(tangents_[tangent])].tangent_of)].grad_fn;
-  return name.empty() ? "CompiledFunctionBackward" : name;
+  return name.empty() ? CompiledBackward::kRange : name;
 }
 
 std::int32_t BackwardPlan::TurnOfOutput(std::size_t tangent) const {

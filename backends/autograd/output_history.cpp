@@ -197,7 +197,7 @@ class SpentHistory final : public autograd::Node {
  public:
   SpentHistory(autograd::edge_list edges, const SpentFunction& function)
       : Node(std::move(edges)), function_(function) {}
-  std::string name() const override { return function_.name; }
+  std::string name() const override { return function_.name.empty() ? CompiledBackward::kRange : function_.name; }
 
  private:
   autograd::variable_list apply(autograd::variable_list&&) override {

@@ -25,14 +25,6 @@
 namespace framefuse {
 namespace {
 
-bool AllLeaves(PyObject* tuple) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(tuple, i);
-    if (!IsLeaf(item) && !(PyTuple_CheckExact(item) && AllLeaves(item))) return false;
-  }
-  return true;
-}
-
 // Whether objects that are equal are alike to every library function.
 bool HasPlainKey(BorrowedRef arg) {
   if (PyTuple_CheckExact(arg.get())) return AllLeaves(arg.get());

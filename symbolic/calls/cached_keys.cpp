@@ -19,14 +19,6 @@
 namespace framefuse {
 namespace {
 
-bool AllLeaves(PyObject* tuple) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(tuple, i);
-    if (!IsLeaf(item) && !(PyTuple_CheckExact(item) && AllLeaves(item))) return false;
-  }
-  return true;
-}
-
 // No Python code runs for it.
 std::optional<Py_hash_t> HashOf(BorrowedRef key) {
   const Py_hash_t hash = PyObject_Hash(key);
@@ -38,6 +30,14 @@ std::optional<Py_hash_t> HashOf(BorrowedRef key) {
 BorrowedRef PartsOf(BorrowedRef key) { return frame_ops::IsHashedKey(key) ? BorrowedRef(frame_ops::KeyIn(key)) : key; }
 
 }  // namespace
+
+bool AllLeaves(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (!IsLeaf(item) && !(PyTuple_CheckExact(item) && AllLeaves(item))) return false;
+  }
+  return true;
+}
 
 CachedKeys::CachedKeys(Journals& journals, CallEvaluator& calls)
     : breaks_(journals.breaks()),

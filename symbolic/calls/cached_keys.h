@@ -23,6 +23,9 @@ class NativeArguments;
 class ObjectTable;
 class ReadJournal;
 
+// Whether there is nothing but leaves in the tuple, and in those in it.
+bool AllLeaves(PyObject* tuple);
+
 class CachedKeys {
  public:
   CachedKeys(Journals& journals, CallEvaluator& calls);
