@@ -47,9 +47,13 @@ execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.so
   OUTPUT_VARIABLE ff_stdcxx OUTPUT_STRIP_TRAILING_WHITESPACE)
 file(GLOB ff_system_stdcxx /usr/lib/*-linux-gnu/libstdc++.so.6 /usr/lib64/libstdc++.so.6)
 message(STATUS "libstdc++: ${ff_stdcxx}; the system's: ${ff_system_stdcxx}")
+# Torch's libraries export parts of a copy of their own (std::filesystem), made for another version. So the shared one
+# stands before them, and symbols are found there.
+set(ff_first_stdcxx -lstdc++)
 if(ff_system_stdcxx)
   list(GET ff_system_stdcxx 0 ff_system_stdcxx)
   if(NOT IS_ABSOLUTE "${ff_stdcxx}")
-    target_link_libraries(ff_options INTERFACE ${ff_system_stdcxx})
+    set(ff_first_stdcxx ${ff_system_stdcxx})
   endif()
 endif()
+target_link_options(ff_options INTERFACE LINKER:--push-state,--no-as-needed ${ff_first_stdcxx} LINKER:--pop-state)

@@ -2,6 +2,7 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -190,9 +191,9 @@ bool Variance(Graph& g, const Node& n, NodeWriter w) {
   const Dim count = w.Product(dims, x);
   const bool keep = n.args[3].constant.toBool();
   const double correction = IsGiven(n.args[2]) ? n.args[2].constant.toScalar().toDouble() : 1;
-  // Without elements left the divisor is 0 or below: eager's rules for that are its own.
+  // Of no elements, or where the divisor is 0 or below: eager's rules for that are its own.
   ir::DimAlgebra algebra(g.exprs);
-  if (static_cast<double>(algebra.Lowest(count).value_or(0)) <= correction) return false;
+  if (static_cast<double>(algebra.Lowest(count).value_or(0)) <= std::max(correction, 0.0)) return false;
   if (correction != static_cast<double>(static_cast<std::int64_t>(correction))) return false;
   const c10::ScalarType type = g.value(x).dtype;
   for (ValueId out : n.outputs) {

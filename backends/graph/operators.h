@@ -74,6 +74,7 @@ enum class OpFact : std::uint64_t {
   kEfficientAttention = 1ull << 30,
   kCopies = 1ull << 31,
   kTranscendental = 1ull << 32,  // on a CPU an element costs about as much as moving it a few times
+  kWarnsOfSizes = 1ull << 33,    // each time, and of nothing else (unsaid_warnings.h)
 };
 
 OpName NameOf(OpId op);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/graph/operators.h"
+#include "backends/graph/unsaid_warnings.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "common/index.h"
@@ -26,6 +27,7 @@ bool Evaluate(const ir::Node& n, const std::vector<at::Tensor>& constants, at::T
     }
   }
   try {
+    const ir::WarningsOfSizesUnsaid unsaid;
     at::AutoDispatchBelowADInplaceOrView below;
     n.op->handle().callBoxed(stack);
   } catch (const std::exception&) {

@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
+#include "backends/graph/unsaid_warnings.h"
+#include "backends/graph/uses.h"
 #include "backends/passes/scatter_offsets.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/layout_check.h"
@@ -127,24 +129,6 @@ absl::StatusOr<std::unique_ptr<Executable>> AtenSequence::CreateRewritten(ir::Gr
 
 namespace {
 
-// The node after which each value is dead; values of outputs live to the end.
-std::vector<std::int32_t> LastUses(const ir::Graph& g) {
-  std::vector<std::int32_t> last(g.values.size(), -1);
-  for (std::size_t i = 0; i < g.nodes.size(); ++i) {
-    auto index = static_cast<std::int32_t>(i);
-    for (ValueId v : g.nodes[i].outputs) {
-      if (v != ir::kNoValue) last[At(v)] = index;
-    }
-    ir::ForEachUse(g.nodes[i], [&](ValueId v) { last[At(v)] = index; });
-  }
-  auto end = static_cast<std::int32_t>(g.nodes.size());
-  for (const ir::Output& o : g.outputs) {
-    if (o.value != ir::kNoValue) last[At(o.value)] = end;
-  }
-  for (const ir::ConstantTensor& c : g.constants) last[At(c.value)] = end;
-  return last;
-}
-
 PreparedArg Prepare(const Arg& arg, const ir::OpArgument& schema) {
   PreparedArg p;
   switch (arg.kind) {
@@ -183,7 +167,8 @@ void AtenSequence::Build() {
       number_inputs_.push_back(static_cast<std::int32_t>(i));
     }
   }
-  std::vector<std::int32_t> last = LastUses(graph_);
+  warns_of_sizes_ = ir::MayWarnOfSizes(graph_);
+  std::vector<std::int32_t> last = ir::LastUses(graph_);
   steps_.reserve(graph_.nodes.size());
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     PlanStep s = StepOf(static_cast<std::int32_t>(i));
@@ -462,6 +447,7 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &frame.exprs);
   frame.views_from_memo = ViewMemo::MayAnswer();
   const bool checks = says_strides_ && config().verify_metadata;
+  const ir::WarningsOfSizesUnsaid unsaid(warns_of_sizes_);
   const PlanStep* current = nullptr;
   try {
     for (std::int32_t i : number_inputs_) {

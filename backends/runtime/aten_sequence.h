@@ -56,6 +56,7 @@ class AtenSequence final : public Executable {
   std::int32_t first_write_ = kNoWrite;      // the first node that may write an input
   std::vector<std::int32_t> number_inputs_;  // inputs that are numbers
   std::vector<bool> output_last_use_;        // the output takes the slot's only reference
+  bool warns_of_sizes_ = false;              // an operator may (unsaid_warnings.h)
   bool says_strides_ = true;                 // the graph's strides are those of what the operators give
 };
 

@@ -189,7 +189,7 @@ bool FrameEntry::DeferWarning(frame_ops::Frame* show) {
   const FiltersOfProgram filters;
   if (FirstThatIsHeard(absl::MakeConstSpan(&*taken, 1), {})) return false;
   // An FX graph would resize the result again, and warn, if it had the call.
-  const bool is_said_again = fx_.keep_values() && tracing::IsSaidEachTime(PyUnicode_AsUTF8(taken->text.get()));
+  const bool is_said_again = fx_.keep_values() && tracing::IsOfResized(PyUnicode_AsUTF8(taken->text.get()));
   if (is_said_again && !fx_.NoteWarning()) return false;
   return writes_.AddWarning(*std::move(taken));
 }

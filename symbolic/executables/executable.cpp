@@ -22,6 +22,7 @@
 #include "backends/graph/input_writes.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/sized_plan.h"
+#include "backends/graph/unsaid_warnings.h"
 #include "frame_eval/hook.h"
 #include "symbolic/executables/random_state.h"
 #include "symbolic/tracing/version_counter.h"
@@ -362,6 +363,8 @@ class FxExecutable final : public TensorWork {
 
   Ref Call(const FxSizes::Arguments& arguments) const {
     const at::AutoGradMode mode(at::GradMode::is_enabled() && !facts_.without_grad);
+    std::optional<ir::WarningsOfSizesUnsaidInPython> unsaid;
+    if (facts_.warns_of_sizes) unsaid.emplace();
     return Ref::Steal(PyObject_Vectorcall(callable_, arguments.all().data(), arguments.all().size(), nullptr));
   }
 

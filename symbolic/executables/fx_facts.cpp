@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/graph/input_writes.h"
 #include "backends/graph/subgraph.h"
+#include "backends/graph/unsaid_warnings.h"
 #include "symbolic/executables/fx_unbacked.h"
 #include "symbolic/executables/random_state.h"
 
@@ -54,6 +55,14 @@ void AddSpent(const FxGraph& graph, const Closed& closed, Capture& capture, FxFa
     }
     facts->spent.push_back(std::move(spent));
   }
+}
+
+bool SaysWarningOfSizes(const CompiledEntry& entry) {
+  return std::any_of(entry.expects.warnings.begin(), entry.expects.warnings.end(), [](const DeferredWarning& w) {
+    const char* words = PyUnicode_AsUTF8(w.text.get());
+    if (words == nullptr) PyErr_Clear();
+    return words != nullptr && ir::IsWarningOfSizes(words);
+  });
 }
 
 void AddNumbers(const ir::Graph& recorded, FxFacts* facts) {
@@ -101,6 +110,7 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
     write.input = *input;
     facts.writes.push_back(write);
   }
+  facts.warns_of_sizes = SaysWarningOfSizes(*closed.entry);
   facts.without_grad = capture.fx().backward_pass() >= 0;
   if (facts.without_grad) AddSpent(graph, closed, capture, &facts);
   return facts;

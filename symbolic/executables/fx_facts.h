@@ -49,7 +49,8 @@ struct FxFacts {
   DrawnFrom random;
   std::vector<ExpectedOutput> expected;
   std::vector<Spent> spent;
-  bool without_grad = false;  // it has its backward pass itself
+  bool without_grad = false;    // it has its backward pass itself
+  bool warns_of_sizes = false;  // it may, and the entry says it (unsaid_warnings.h)
 };
 
 FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture);

@@ -10,6 +10,13 @@
 
 namespace framefuse::tracing {
 
+// Which of torch's warnings break a recording, or are said in it (due_warnings.h).
+enum class HeardWarnings : std::uint8_t {
+  kAll,
+  kDue,            // what eager would say now, in this process
+  kDueOfRepeated,  // … and of what was recorded before: what is said each time was said
+};
+
 enum class BreakKind : std::uint8_t {
   kDataDependent,      // a value, or a size that depends on values, is needed: item, bool, nonzero
   kRealTensor,         // an untraced tensor met a traced one

@@ -10,6 +10,7 @@
 #include <typeinfo>
 
 #include "backends/graph/operators.h"
+#include "backends/graph/unsaid_warnings.h"
 #include "symbolic/tracing/op_traits.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
@@ -29,14 +30,13 @@ class ThrowingHandler final : public c10::WarningHandler {
   void process(const c10::Warning&) override { throw IsDue(); }
 };
 
-class BreakingHandler final : public c10::WarningHandler {
+class BreakingHandler final : public HandlerOfAttempt {
  public:
   void process(const c10::Warning& warning) override {
     if (!IsSaidEachTime(warning.msg()) || outer == nullptr) BreakOnWarning(*recorder, warning);
     outer->process(warning);
   }
   Recorder* recorder = nullptr;
-  c10::WarningHandler* outer = nullptr;
 };
 thread_local BreakingHandler breaking_handler;
 
@@ -53,7 +53,7 @@ struct Before final : at::ObserverContext {
 
 std::unique_ptr<at::ObserverContext> Enter(const at::RecordFunction&) {
   Recorder* recorder = Recorder::Current();
-  if (recorder == nullptr || !recorder->hears_due_warnings) return nullptr;
+  if (recorder == nullptr || recorder->heard_warnings == HeardWarnings::kAll) return nullptr;
   auto before = std::make_unique<Before>();
   if (IsOurs(*before->handler)) return nullptr;
   breaking_handler.recorder = recorder;
@@ -114,9 +114,11 @@ DueWarningsHeard::DueWarningsHeard(Recorder* recorder) {
 
 DueWarningsHeard::~DueWarningsHeard() { at::removeCallback(callback_); }
 
-bool IsSaidEachTime(std::string_view words) {
+bool IsOfResized(std::string_view words) {
   return words.starts_with("An output with one or more elements was resized since it had shape ");
 }
+
+bool IsSaidEachTime(std::string_view words) { return IsOfResized(words) || ir::IsWarningOfSizes(words); }
 
 void BreakOnWarning(Recorder& recorder, const c10::Warning& warning) {
   recorder.SetPendingBreak({BreakKind::kWarning, "", warning.msg(), ""});

@@ -39,6 +39,9 @@ class DueWarningsHeard {
   std::uint64_t callback_;
 };
 
+// Of a result that is resized: traced code says it itself.
+[[nodiscard]] bool IsOfResized(std::string_view words);
+
 // Whether torch says this each time. It is no break, but left to who called torch.
 [[nodiscard]] bool IsSaidEachTime(std::string_view words);
 

@@ -104,8 +104,8 @@ class Recorder {
   // Asked once an op; -1: unknown. The ids are the caller's.
   std::int32_t (*origin_callback)(void*) = nullptr;
   void* origin_context = nullptr;
-  ValueSource* values = nullptr;    // null: none
-  bool hears_due_warnings = false;  // and no others (due_warnings.h)
+  ValueSource* values = nullptr;  // null: none
+  HeardWarnings heard_warnings = HeardWarnings::kAll;
 
   std::vector<OpenBranch> open_branches;  // innermost last
   std::vector<RecordedBranch> recorded_branches;

@@ -87,7 +87,7 @@ Tracer::~Tracer() { Drop(); }
 void Tracer::Begin() { state_->scopes.push_back(std::make_unique<TlsScope>(state_->recorder.get())); }
 void Tracer::End() { state_->scopes.pop_back(); }
 bool Tracer::Warned() const { return PendingBreak() && PendingBreak()->kind == BreakKind::kWarning; }
-void Tracer::HearDueWarnings() { state_->recorder->hears_due_warnings = true; }
+void Tracer::Hear(HeardWarnings which) { state_->recorder->heard_warnings = which; }
 
 // Also outside of the levels of torch.func's transforms.
 struct Tracer::Suspended::State {

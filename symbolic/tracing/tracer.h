@@ -124,8 +124,8 @@ class Tracer {
   // Sets the thread's dispatch state for capture, and restores it.
   void Begin();
   void End();
-  bool Warned() const;     // the pending break is a warning
-  void HearDueWarnings();  // only what eager would warn of now breaks (due_warnings.h)
+  bool Warned() const;  // the pending break is a warning
+  void Hear(HeardWarnings which);
   class Scope {
    public:
     explicit Scope(Tracer& tracer) : tracer_(tracer) { tracer_.Begin(); }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "backends/graph/boxed_call.h"
 #include "backends/graph/operators.h"
+#include "backends/graph/unsaid_warnings.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -237,6 +238,7 @@ bool RunNode(const ir::Node& n, const Numbers& numbers, std::uint8_t unset, Valu
   for (std::size_t i = 0; i < n.args.size(); ++i) {
     if (!PushArgument(n.args[i], n.op->arguments()[i].type, *values, numbers, &stack)) return false;
   }
+  const ir::WarningsOfSizesUnsaid unsaid;
   ir::CallHoldingOperands(n.op->handle(), &stack);
   if (IsUnset(*n.op)) Fill(stack.back().toTensor(), unset);
   std::size_t next = 0;

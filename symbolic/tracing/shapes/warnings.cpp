@@ -7,7 +7,7 @@
 namespace framefuse::tracing {
 namespace {
 
-// (self, dim, *, correction, keepdim)
+// (self, dim, *, correction, keepdim[, out])
 bool NoDegreesOfFreedom(Arguments args) {
   const at::Tensor& self = args[0].toTensor();
   c10::SymInt reduced = 1;
@@ -18,11 +18,10 @@ bool NoDegreesOfFreedom(Arguments args) {
     for (const std::int64_t d : args[1].toIntVector()) take(d);
   }
   const double correction = args[2].isNone() ? 1.0 : args[2].toScalar().toDouble();
+  if (self.sym_numel() == 0) return correction >= 0;  // it counts none then, whatever the sizes
   constexpr double kMostExact = 0x1p52;
-  const bool none = std::abs(correction) <= kMostExact
-                        ? reduced <= c10::SymInt(static_cast<std::int64_t>(std::floor(correction)))
-                        : correction > 0;
-  return none || self.sym_numel() == 0;
+  return std::abs(correction) <= kMostExact ? reduced <= c10::SymInt(static_cast<std::int64_t>(std::floor(correction)))
+                                            : correction > 0;
 }
 
 bool DiscardsImaginaryPart(const at::Tensor& from, c10::ScalarType to) {
@@ -82,6 +81,8 @@ using enum ir::OpName;
 constexpr WarningRow kRows[] = {
     {kVarCorrection, NoDegreesOfFreedom},
     {kStdCorrection, NoDegreesOfFreedom},
+    {kVarCorrectionOut, NoDegreesOfFreedom},
+    {kStdCorrectionOut, NoDegreesOfFreedom},
     {kVarMeanCorrection, NoDegreesOfFreedom},
     {kStdMeanCorrection, NoDegreesOfFreedom},
     {k_ToCopy, ConvertsToReal},

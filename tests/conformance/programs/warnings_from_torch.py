@@ -51,7 +51,7 @@ def only_a_later_call_warns():
     return Case(lambda x, z: x + z.to(torch.float64).sum(), vector(), vector(), then=[lambda: Args(vector(), complex_vector())])
 
 
-@program(whole=False)
+@program
 def deviation_of_one_number():
     def f(x):
         a = x.std()
@@ -189,7 +189,7 @@ def warnings_around_a_failing_operator():
     return again(f, vector(5), complex_vector())
 
 
-@program(whole=False)
+@program
 def warnings_in_a_callee():
     def helper(x):
         y = x * 2

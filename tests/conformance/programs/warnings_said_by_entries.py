@@ -7,6 +7,7 @@ import warnings
 
 import torch
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from conformance.program import Args, Case, program
 from conformance.sample import leaf, matrix, vector
@@ -206,3 +207,71 @@ def texts_that_an_object_brings():
         return x * 2
 
     return Case(f, vector(), holder, then=[lambda t=t: setattr(holder, "text", t) for t in "cd"])
+
+
+@program
+def deviations_of_too_few_numbers():
+    """Eager says it each time, for real and imaginary parts apart, and of no numbers as well as of one."""
+
+    def f(x, none):
+        a, b = x.std(), x.var(correction=2)
+        c = torch.std_mean(none), torch.var_mean(x[None], dim=0)
+        d = x.to(torch.complex64).var(), x.half().std(dim=0), none.var(dim=0, correction=0)
+        return a, b, c, d, none.std(correction=-1), x.double().var(correction=0.5), x.var(correction=1.5)
+
+    return again(f, vector(1), torch.empty(0))
+
+
+@program
+def deviations_over_a_part_of_nothing():
+    """No element is counted, however long the dimension is; a correction below zero is no reason to warn."""
+    return again(lambda x: (x.std(1), x.var(1, correction=-1), x.var(0, correction=-1), x * 2), torch.empty(0, 5))
+
+
+@program
+def a_deviation_into_a_given_tensor():
+    return again(lambda x, out: torch.var(x, 1, out=out) + 1, matrix(3, 1), torch.empty(3))
+
+
+@program
+def gradients_of_deviations_of_too_few_numbers():
+    x = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    return again(lambda x: (x.std(1) + x.var(0, correction=3) ** 2, x * 2), x)
+
+
+@program
+def deviations_of_lengths_that_change():
+    lengths = (4, 1, 3, 1, 0, 5)
+    return Case(lambda x: x.std() * 2 + x.sum(), vector(2), then=[lambda n=n: Args(vector(n)) for n in lengths])
+
+
+@program(whole=False)
+def filters_that_change_around_a_deviation():
+    def inner(x):
+        return x.var() + 1
+
+    def f(x, action):
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            try:
+                return inner(x)
+            except UserWarning as error:
+                return x - len(str(error)[:20])
+
+    actions = ("always", "error", "always", "default", "module", "ignore", "always")
+    return Case(f, leaf(1), "ignore", then=[lambda a=a: Args(leaf(1), a) for a in actions], forward_only=True)
+
+
+@program(whole=False)
+def a_deviation_that_is_computed_again():
+    """The second pass says it again."""
+
+    def f(x):
+        return checkpoint(lambda y: (y * 2).sin() / (1 + y[:1].var(correction=0) + y.var(0, correction=9)), x, use_reentrant=False)
+
+    return again(f, leaf(3))
+
+
+@program(whole=False)
+def an_operator_that_says_it_to_nobody():
+    return again(lambda x: torch.ops.aten.var.correction(x, [0]) + 1, vector(1))
