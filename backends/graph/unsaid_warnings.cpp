@@ -38,9 +38,8 @@ WarningsOfSizesUnsaid::WarningsOfSizesUnsaid(bool wanted) {
 }
 
 WarningsOfSizesUnsaidInPython::WarningsOfSizesUnsaidInPython()
-    : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(&Enter, nullptr)
-                                               .scopes({at::RecordScope::FUNCTION})
-                                               .needsIds(false))) {}
+    : callback_(at::addThreadLocalCallback(
+          at::RecordFunctionCallback(&Enter, nullptr).scopes({at::RecordScope::FUNCTION}).needsIds(false))) {}
 
 WarningsOfSizesUnsaidInPython::~WarningsOfSizesUnsaidInPython() { at::removeCallback(callback_); }
 
