@@ -139,6 +139,21 @@ def test_a_resized_result_warns_once(backend):
 
 
 @both_backends
+def test_deviations_of_too_few_numbers_warn_once(backend, capfd):
+    """An operator that the graph calls by torch.ops would warn on stderr, past Python."""
+
+    def f(x):
+        return x.std(1) + torch.var_mean(x, 0, correction=4)[1]
+
+    compiled = framefuse.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="degrees of freedom") as heard:
+            assert compiled(torch.ones(2, 1)).isnan().all()
+        assert [str(w.message).split("(")[0] for w in heard] == ["std", "var_mean"]
+    assert "degrees of freedom" not in capfd.readouterr().err
+
+
+@both_backends
 def test_checks_are_looked_at_behind_the_graph(backend):
     def f(x, q):
         if (x < 0).any():
