@@ -60,7 +60,7 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   saved_.resize(plan_->saved().size());
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
-    if (s.is_input) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+    if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
     if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
     // A write without gradients leaves the history as it is.
     if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
@@ -80,7 +80,7 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
   const MemoryOf visible(outputs.subspan(0, visible_outputs));
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
-    if (s.is_input) continue;
+    if (s.is_input || s.is_copy) continue;
     const at::Tensor& t = outputs[At(s.index)];
     const bool is_visible = At(s.index) < visible_outputs;
     if (!is_visible) visible.ShareVersionWith(t);
@@ -99,6 +99,19 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
     saved_[i] = autograd::SavedVariable(t, /*is_output=*/is_visible && t.requires_grad());
   }
   edges_of_written_.clear();
+}
+
+void BackwardRun::SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
+                             absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const SavedValue& s = plan_->saved()[i];
+    if (!s.is_copy) continue;
+    const at::Tensor copy = (s.is_input ? inputs : outputs)[At(s.index)].variable_data();
+    const at::Tensor counted = s.counts_with < 0 ? at::Tensor() : seen(s.counts_with);
+    const bool counts = counted.defined() && !counted.is_inference() && !copy.is_inference();
+    if (counts) autograd::impl::set_version_counter(copy, autograd::impl::version_counter(counted));
+    saved_[i] = autograd::SavedVariable(copy, /*is_output=*/false);
+  }
 }
 
 void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, const autograd::Edge& edge) {

@@ -73,6 +73,9 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols);
   void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
                    const torch::autograd::Node* only);
+  // At last, of SavedValue::is_copy. `seen`: an output of the forward graph as users see it.
+  void SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
+                  absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   // The history that input `input` has since the graph has written it; it leads to this run.
   void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
 

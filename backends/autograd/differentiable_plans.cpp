@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   }
   std::vector<bool> taken(joint.values.size(), false);
   for (const SavedValue& s : plan_.saved()) {
-    taken[At(s.value)] = s.of_written >= 0 || (!s.is_input && constant[At(s.value)]);
+    taken[At(s.value)] = s.of_written >= 0 || (!s.IsInputItself() && constant[At(s.value)]);
   }
   const std::vector<ir::NodeIndex> definitions = joint.Definitions();
   const Closure all = CloseOver(joint, roots, taken);

@@ -145,6 +145,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     if (t.requires_grad()) run->SeeWritten(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
   }
   run->SaveOutputs(outputs, visible_outputs_, only);
+  run->SaveCopies(inputs, outputs, seen);
 }
 
 // A write of the input after this run is noticed where the output is saved, and this run's writes are none after it.

@@ -24,6 +24,11 @@ struct SavedValue {
   // derivative starts from it, with the history that the input had then.
   std::int32_t of_written = -1;
   bool is_new = false;
+  // It is a copy as SavedCopy, of that input or output; `counts_with`: the output of the forward graph whose version
+  // goes with it, if any does.
+  bool is_copy = false;
+  std::int32_t counts_with = -1;
+  bool IsInputItself() const { return is_input && !is_copy; }
 };
 
 struct Partitioned {

@@ -14,10 +14,8 @@ namespace framefuse {
 namespace {
 
 using ir::Graph;
-using ir::kNoNode;
 using ir::kNoValue;
 using ir::Node;
-using ir::NodeIndex;
 using ir::ValueId;
 
 // Costs are bytes moved through memory. On a CPU an exp costs about as much as moving its element a few times.
@@ -29,7 +27,10 @@ bool IsView(const ir::Op& op) { return ViewedArgument(op) >= 0; }
 // and a value is there in the backward; a node on the source's side whose value is not must have it saved.
 class SaveChooser {
  public:
-  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options), aliases_(g) {}
+  SaveChooser(const Graph& g, const BackendOptions& options, absl::Span<const SavedCopy> copies)
+      : g_(g), options_(options), aliases_(g), is_copy_(g.values.size(), false) {
+    for (const SavedCopy& c : copies) is_copy_[At(c.value)] = true;
+  }
 
   absl::StatusOr<SavePlan> Run() {
     Classify();
@@ -42,7 +43,6 @@ class SaveChooser {
 
  private:
   void Classify() {
-    definition_ = g_.Definitions();
     std::vector<ValueId> gradients;
     std::vector<ValueId> outputs;
     for (const ir::Output& o : g_.outputs) {
@@ -132,6 +132,10 @@ class SaveChooser {
     });
   }
 
+  bool IsCopy(const Node& n) const {
+    return n.outputs.size() == 1 && n.outputs[0] != kNoValue && is_copy_[At(n.outputs[0])];
+  }
+
   bool IsCandidate(std::size_t node) const {
     return !must_be_backward_[node] && (for_gradients_[node] || for_outputs_[node]);
   }
@@ -170,7 +174,7 @@ class SaveChooser {
 
   std::int64_t RecomputeCost(std::size_t node) const {
     const Node& n = g_.nodes[node];
-    if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
+    if (n.op->is_random() || n.op->has_side_effect() || IsCopy(n)) return MaxFlow::kInfinite;
     if (IsView(*n.op)) return 0;
     bool reads_input = false;
     ir::ForEachUse(n, [&](ValueId v) {
@@ -213,7 +217,8 @@ class SaveChooser {
       for (ValueId v : n.outputs) {
         // Views are rebuilt from their base: a saved view would hide the base's version counter.
         if (v != kNoValue)
-          flow_.AddEdge(node_vertex_[i], value_vertex_[At(v)], IsView(*n.op) ? MaxFlow::kInfinite : SaveCost(v));
+          flow_.AddEdge(node_vertex_[i], value_vertex_[At(v)],
+                        IsView(*n.op) && !IsCopy(n) ? MaxFlow::kInfinite : SaveCost(v));
       }
     }
     for (ValueId v : gradient_values_) {
@@ -249,7 +254,7 @@ class SaveChooser {
   const Graph& g_;
   const BackendOptions& options_;
   const Aliases aliases_;
-  std::vector<NodeIndex> definition_;
+  std::vector<bool> is_copy_;  // by value
   std::vector<ValueId> gradient_values_;
   std::vector<bool> for_gradients_;        // by node
   std::vector<bool> for_outputs_;          // by node
@@ -270,8 +275,9 @@ class SaveChooser {
 
 }  // namespace
 
-absl::StatusOr<SavePlan> ChooseSaved(const Graph& joint, const BackendOptions& options) {
-  return SaveChooser(joint, options).Run();
+absl::StatusOr<SavePlan> ChooseSaved(const Graph& joint, const BackendOptions& options,
+                                     absl::Span<const SavedCopy> copies) {
+  return SaveChooser(joint, options, copies).Run();
 }
 
 }  // namespace framefuse

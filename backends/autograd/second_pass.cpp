@@ -99,7 +99,7 @@ at::Tensor BackwardRun::SecondPass::InPlaceOf(std::int32_t input) const {
 bool BackwardRun::SecondPass::IsAnyStale() {
   if (std::any_of(run_.inputs_.begin(), run_.inputs_.end(), &IsNewer)) return true;
   for (std::size_t s = 0; s < run_.saved_.size(); ++s) {
-    if (!plan_.saved()[s].is_input) continue;
+    if (!plan_.saved()[s].IsInputItself()) continue;
     try {
       run_.saved_[s].unpack(node_.getptr());
     } catch (const c10::Error&) {
@@ -120,7 +120,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
     if (!IsNewer(unsaved)) t = unsaved.memory.detach();
   }
   for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
-    if (!plan_.saved()[s].is_input || plan_.saved()[s].index != input) continue;
+    if (!plan_.saved()[s].IsInputItself() || plan_.saved()[s].index != input) continue;
     try {
       return run_.saved_[s].unpack(node_.getptr());
     } catch (const c10::Error&) {  // no node that this pass comes to has saved it
