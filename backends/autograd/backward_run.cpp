@@ -102,11 +102,17 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
 }
 
 void BackwardRun::SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
-                             absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
+                             std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
     if (!s.is_copy) continue;
-    const at::Tensor copy = (s.is_input ? inputs : outputs)[At(s.index)].variable_data();
+    const at::Tensor& t = (s.is_input ? inputs : outputs)[At(s.index)];
+    const bool visible = !s.is_input && At(s.index) < visible_outputs;
+    if (visible && !t.storage().is_alias_of(seen(s.index).storage())) {  // a written input lies in another way
+      saved_[i] = autograd::SavedVariable(t.detach(), /*is_output=*/false);
+      continue;
+    }
+    const at::Tensor copy = t.variable_data();
     const at::Tensor counted = s.counts_with < 0 ? at::Tensor() : seen(s.counts_with);
     const bool counts = counted.defined() && !counted.is_inference() && !copy.is_inference();
     if (counts) autograd::impl::set_version_counter(copy, autograd::impl::version_counter(counted));

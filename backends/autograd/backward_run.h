@@ -75,7 +75,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                    const torch::autograd::Node* only);
   // At last, of SavedValue::is_copy. `seen`: an output of the forward graph as users see it.
   void SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
-                  absl::FunctionRef<at::Tensor(std::int32_t)> seen);
+                  std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   // The history that input `input` has since the graph has written it; it leads to this run.
   void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
 

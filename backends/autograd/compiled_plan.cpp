@@ -60,7 +60,7 @@ class CompiledPlan final : public Plan {
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
     PlanOutputs(graph, std::move(views));
-    for (Mutation& m : mutations_) m.read = !m.uncounted && read[At(m.input)];
+    for (Mutation& m : mutations_) m.read = read[At(m.input)];
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward() && unbacked_.empty())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());

@@ -59,8 +59,11 @@ class CopySaver {
 
   // The value of a view that is rebuilt may be gone.
   ValueId MemoryOf(const ir::Output& o) const {
-    if (o.alias == ir::OutputAlias::kViewOfInput) return g_.inputs[At(o.alias_of)].value;
-    const ValueId v = o.alias == ir::OutputAlias::kViewOfOutput ? g_.outputs[At(o.alias_of)].value : o.value;
+    ValueId v = o.alias == ir::OutputAlias::kViewOfOutput ? g_.outputs[At(o.alias_of)].value : o.value;
+    if (o.alias == ir::OutputAlias::kViewOfInput) {
+      const ir::Input& in = g_.inputs[At(o.alias_of)];
+      v = in.mutated_output < 0 ? in.value : g_.outputs[At(in.mutated_output)].value;
+    }
     return v == kNoValue ? v : aliases_.RootOf(v);
   }
 
@@ -72,8 +75,7 @@ class CopySaver {
     bool leaves = false;
     for (const ir::Output& o : g_.outputs) {
       if (MemoryOf(o) != root) continue;
-      if (o.role == ir::OutputRole::kMutatedInput) return false;
-      leaves = leaves || o.role == ir::OutputRole::kUser || o.role == ir::OutputRole::kHidden;
+      leaves = leaves || o.role != ir::OutputRole::kGradient;
     }
     return leaves;
   }

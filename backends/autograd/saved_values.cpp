@@ -87,14 +87,30 @@ class SaveChooser {
     }
   }
 
-  // What the program gives away and has written in place, as an optimizer's state: the next step writes it again.
+  // What the program gives away, and may write: an optimizer's next step writes its state again. But not logits.
   void ClassifyWritten() {
-    is_written_.assign(g_.values.size(), false);
+    may_be_written_.assign(g_.values.size(), false);
+    const std::vector<bool> are_logits = FindLogits();
     for (const ir::Output& o : g_.outputs) {
       if (o.value == kNoValue || o.role == ir::OutputRole::kGradient) continue;
+      const ValueId root = aliases_.RootOf(o.value);
       const bool written = o.role == ir::OutputRole::kMutatedInput || o.version > 0;
-      if (written) is_written_[At(aliases_.RootOf(o.value))] = true;
+      if (written || options_.results_go_on || !are_logits[At(root)]) may_be_written_[At(root)] = true;
     }
+  }
+
+  // By root: that of which a softmax is taken, be it widened first. What eager saves of it is as large, and losses are
+  // often returned beside it.
+  std::vector<bool> FindLogits() const {
+    static constexpr ir::OpNames kOfRows{ir::OpName::kAmax, ir::OpName::k_LogSoftmax, ir::OpName::k_Softmax};
+    std::vector<bool> are_logits(g_.values.size(), false);
+    for (std::size_t i = g_.nodes.size(); i-- > 0;) {
+      const Node& n = g_.nodes[i];
+      if (n.phase != ir::Phase::kForward || n.args.empty() || n.args[0].kind != ir::Arg::Kind::kValue) continue;
+      const bool widened = ir::Is(n.op, ir::OpName::k_ToCopy) && are_logits[At(n.outputs[0])];
+      if (widened || kOfRows.contains(n.op)) are_logits[At(aliases_.RootOf(n.args[0].value))] = true;
+    }
+    return are_logits;
   }
 
   static bool Fuses(const ir::Op& op) { return op.is_pointwise() || IsView(op); }
@@ -178,7 +194,7 @@ class SaveChooser {
     if (IsView(*n.op)) return 0;
     bool reads_input = false;
     ir::ForEachUse(n, [&](ValueId v) {
-      reads_input = reads_input || is_input_memory_[At(v)] || is_written_[At(aliases_.RootOf(v))];
+      reads_input = reads_input || is_input_memory_[At(v)] || may_be_written_[At(aliases_.RootOf(v))];
     });
     if (reads_input || CopiesOutput(n)) return MaxFlow::kInfinite;
     if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
@@ -265,7 +281,7 @@ class SaveChooser {
   std::vector<bool> operand_in_backward_;  // by value
   std::vector<bool> compared_;             // by value: for equality
   std::vector<bool> is_input_memory_;      // by value
-  std::vector<bool> is_written_;           // by root
+  std::vector<bool> may_be_written_;       // by root
   std::vector<MaxFlow::Vertex> value_vertex_;
   std::vector<MaxFlow::Vertex> node_vertex_;
   MaxFlow::Vertex source_ = 0;
