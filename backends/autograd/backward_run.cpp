@@ -1,7 +1,9 @@
 #include "backends/autograd/backward_run.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -51,6 +53,12 @@ class MemoryOf {
   absl::InlinedVector<Place, 8> places_;  // in the order of the memory, then of the outputs
 };
 
+// Hooks may save something else.
+bool KeepsItsMemory(const at::Tensor& t) {
+  return t.defined() && t.layout() == c10::Layout::Strided && t.has_storage() &&
+         !at::SavedTensorDefaultHooks::get_hooks().has_value();
+}
+
 }  // namespace
 
 BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan) : plan_(std::move(plan)) {}
@@ -61,6 +69,10 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
     if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+    if (s.by_view && KeepsItsMemory(inputs[At(s.index)])) {
+      memory_.resize(saved_.size());
+      memory_[i] = {inputs[At(s.index)].storage(), inputs[At(s.index)].storage_offset()};
+    }
     if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
     // A write without gradients leaves the history as it is.
     if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
@@ -141,6 +153,7 @@ void BackwardRun::Release(const Used& used, bool last) {
     const bool done = used.everything || std::all_of(readers.begin(), readers.end(),
                                                      [&](std::int32_t n) { return released[At(n)] != kNever; });
     if (done) saved_[s].reset_data();
+    if (done && s < memory_.size()) memory_[s] = {};
     all_done = all_done && done;
   }
   for (std::size_t s = 0; s < saved_.size() && all_done; ++s) {
@@ -285,13 +298,30 @@ std::vector<std::size_t> BackwardRun::EarlyOutputs(const BackwardPlan::Variant& 
   return early;
 }
 
+at::Tensor BackwardRun::Unpack(std::size_t saved, autograd::Node& node) const {
+  at::Tensor t = saved_[saved].unpack(node.getptr());
+  if (saved >= memory_.size() || !memory_[saved].storage) return t;
+  const Memory& memory = memory_[saved];
+  if (t.storage().is_alias_of(memory.storage) && t.storage_offset() == memory.offset) return t;
+  const ir::Graph& joint = plan_->joint();
+  const ir::Value& recorded = joint.value(plan_->saved()[saved].value);
+  std::vector<std::int64_t> sizes, strides;
+  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, symbols_));
+  for (const ir::Dim& d : recorded.strides) strides.push_back(joint.exprs.Evaluate(d, symbols_));
+  const at::AutoGradMode no_history(false);
+  at::Tensor old = at::empty({0}, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
+  old.set_(memory.storage, memory.offset, sizes, strides);
+  if (t.requires_grad()) autograd::impl::set_gradient_edge(old, autograd::impl::gradient_edge(t));
+  return old;
+}
+
 // As eager: what an operator saved and the program has written since fails where the pass comes to it.
 BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& variant,
                                              const GradientTargets& targets) const {
   Unpacked unpacked;
   const auto look_at = [&](std::size_t s) -> at::Tensor {
     try {
-      return saved_[s].unpack(targets.node.getptr());
+      return Unpack(s, targets.node);
     } catch (const c10::Error&) {  // a hook's error in Python goes on at once
       ir::NodeIndex node = 0;
       for (std::int32_t n : plan_->use().ReadersOf(s)) {

@@ -52,10 +52,8 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(ir::Verify(graph));
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
     std::vector<ViewPlan> views = PlanViews(graph);
-    std::vector<bool> read;
-    for (const ir::Input& in : graph.inputs) {
-      read.push_back(in.mutated && ir::BackwardReads(graph, graph.value(in.value).storage));
-    }
+    const std::vector<bool> read = ir::WrittenAndRead(graph);
+    read_by_views_ = ir::ReadByViews(graph);
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
@@ -335,6 +333,7 @@ class CompiledPlan final : public Plan {
 
   absl::Status CompileTraining(Graph graph, Stopwatch& watch) {
     FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(std::move(graph), options_));
+    for (SavedValue& s : parts.saved) s.by_view = s.IsInputItself() && read_by_views_[At(s.index)];
     watch.Lap("partition");
     if (options_.keeps_text || LogEnabled(LogArtifact::kAot)) {
       explanation_.forward_graph = ir::Print(parts.forward);
@@ -477,6 +476,7 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> view_of_;      // likewise, of user_outputs_
   std::vector<std::int32_t> with_history_;
   std::vector<Spent> spent_;
+  std::vector<bool> read_by_views_;  // by input
   UnbackedOutputs unbacked_;
   std::vector<std::int32_t> inference_;                         // outputs of the forward graph that inference mode made
   std::vector<std::pair<std::int32_t, std::int32_t>> counted_;  // outputs of the forward graph, and their versions

@@ -28,6 +28,7 @@ struct SavedValue {
   // goes with it, if any does.
   bool is_copy = false;
   std::int32_t counts_with = -1;
+  bool by_view = false;  // eager's nodes have saved views of the input
   bool IsInputItself() const { return is_input && !is_copy; }
 };
 

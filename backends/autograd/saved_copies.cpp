@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/reads_of_copies.h"
+#include "backends/graph/spelled_histories.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/rewrite.h"
 #include "common/index.h"
@@ -127,7 +128,66 @@ class CopySaver {
   absl::flat_hash_map<std::pair<ValueId, std::int32_t>, ValueId> made_;
 };
 
+class CopyReader {
+ public:
+  CopyReader(ir::Graph& joint, const std::vector<ValueId>& copies)
+      : g_(joint), aliases_(joint), definitions_(joint.Definitions()) {
+    for (const ValueId copy : copies) {
+      const Node& alias = g_.nodes[At(definitions_[At(copy)])];
+      in_copy_.try_emplace(alias.args[0].value, copy);
+    }
+  }
+
+  void Run() {
+    recorded_ = std::move(g_.nodes);
+    for (const Node& recorded : recorded_) {
+      Node n = recorded;
+      std::size_t use = 0;
+      const auto read = [&](ValueId& v) {
+        const bool detached = ir::IsDetached(recorded, use++);
+        if (detached && n.phase == ir::Phase::kForward) v = InCopy(v);
+      };
+      for (ir::Arg& a : n.args) {
+        if (a.kind == ir::Arg::Kind::kValue) read(a.value);
+        for (ValueId& v : a.values) {
+          if (a.kind == ir::Arg::Kind::kValueList && v != kNoValue) read(v);
+        }
+      }
+      nodes_.push_back(std::move(n));
+    }
+    g_.nodes = std::move(nodes_);
+  }
+
+ private:
+  ValueId InCopy(ValueId v) {
+    if (const auto known = in_copy_.find(v); known != in_copy_.end()) return known->second;
+    const ValueId root = At(v) < definitions_.size() ? aliases_.RootOf(v) : v;
+    if (root == v || !in_copy_.contains(root)) return v;
+    Node view = recorded_[At(definitions_[At(v)])];
+    ir::Arg& base = view.args[At(ViewedArgument(*view.op))];
+    base.value = InCopy(base.value);
+    for (ValueId& o : view.outputs) {
+      if (o == kNoValue) continue;
+      ir::Value metadata = g_.value(o);
+      in_copy_[o] = g_.AddValue(std::move(metadata));
+      o = in_copy_[o];
+    }
+    nodes_.push_back(std::move(view));
+    return in_copy_[v];
+  }
+
+  ir::Graph& g_;
+  const Aliases aliases_;
+  const std::vector<ir::NodeIndex> definitions_;
+  std::vector<Node> recorded_, nodes_;
+  absl::flat_hash_map<ValueId, ValueId> in_copy_;
+};
+
 }  // namespace
+
+void ReadSavedCopies(ir::Graph& joint, const std::vector<ValueId>& copies) {
+  if (!copies.empty()) CopyReader(joint, copies).Run();
+}
 
 std::vector<SavedCopy> MakeSavedCopies(ir::Graph& joint) {
   const bool any = std::any_of(joint.nodes.begin(), joint.nodes.end(),

@@ -21,6 +21,10 @@ struct SavedCopy {
 // In the order in which the joint graph defines them.
 std::vector<SavedCopy> MakeSavedCopies(ir::Graph& joint);
 
+// For a second derivative: what the forward reads of the same memory without a history is the copy, too, as the nodes
+// of eager's that it computes again have saved it. `copies`: SavedCopy::value of each, which are inputs then.
+void ReadSavedCopies(ir::Graph& joint, const std::vector<ir::ValueId>& copies);
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_SAVED_COPIES_H_

@@ -122,7 +122,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
   for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
     if (!plan_.saved()[s].IsInputItself() || plan_.saved()[s].index != input) continue;
     try {
-      return run_.saved_[s].unpack(node_.getptr());
+      return run_.Unpack(s, node_);
     } catch (const c10::Error&) {  // no node that this pass comes to has saved it
       break;
     }

@@ -86,6 +86,36 @@ bool BackwardReads(const Graph& graph, StorageId storage) {
   });
 }
 
+std::vector<bool> WrittenAndRead(const Graph& graph) {
+  std::vector<bool> read;
+  for (const Input& in : graph.inputs) {
+    read.push_back(in.mutated && BackwardReads(graph, graph.value(in.value).storage));
+  }
+  return read;
+}
+
+std::vector<bool> ReadByViews(const Graph& graph) {
+  std::vector<bool> is_view(graph.values.size(), false);
+  std::vector<StorageId> read;
+  for (const Node& n : graph.nodes) {
+    if (n.phase == Phase::kBackward) {
+      ForEachUse(n, [&](ValueId v) {
+        if (is_view[static_cast<std::size_t>(v)]) read.push_back(graph.value(v).storage);
+      });
+    } else if (n.op->is_view()) {
+      for (ValueId v : n.outputs) {
+        if (v != kNoValue) is_view[static_cast<std::size_t>(v)] = true;
+      }
+    }
+  }
+  std::vector<bool> by_views;
+  for (const Input& in : graph.inputs) {
+    const StorageId storage = graph.value(in.value).storage;
+    by_views.push_back(storage >= 0 && std::find(read.begin(), read.end(), storage) != read.end());
+  }
+  return by_views;
+}
+
 InputWrite WriteOf(const Graph& graph, StorageId storage) {
   InputWrite write;
   bool written = false;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "backends/graph/input_writes.h"
 #include "backends/graph/reads_of_copies.h"
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/fake_tensor.h"
@@ -20,6 +21,18 @@ const c10::StorageImpl* MemoryOf(const at::Tensor& t) {
 
 bool Has(const std::vector<const void*>& counters, const void* counter) {
   return std::find(counters.begin(), counters.end(), counter) != counters.end();
+}
+
+// Whether the forward writes the memory of `value` after an operator has read that.
+bool IsWrittenBehindARead(const ir::Graph& graph, ir::ValueId value) {
+  bool read = false, written = false;
+  for (const ir::Node& n : graph.nodes) {
+    if (n.phase == ir::Phase::kBackward) break;
+    const bool writes = ir::Writes(graph, n, graph.value(value).storage);
+    written = written || (read && writes);
+    if (!writes && !n.op->is_view()) ir::ForEachUse(n, [&](ir::ValueId v) { read = read || v == value; });
+  }
+  return written;
 }
 
 }  // namespace
@@ -42,14 +55,20 @@ CountedReads::~CountedReads() { current = outer_; }
 
 ir::ValueId CountedReads::Read(const at::Tensor& t, ir::ValueId value, const ir::Node& node) const {
   if (value >= first_of_backward_ || t.requires_grad() || t.is_inference() || AsFake(t) == nullptr) return value;
+  ir::Graph& graph = recorder_.graph();
   const auto found = of_memory_.find(MemoryOf(t));
   const void* const counter = PlaceOfCounter(t);
-  if (found == of_memory_.end() || counter == nullptr || Has(found->second.own, counter)) return value;
+  const bool leaves = found != of_memory_.end();
+  if (leaves ? counter == nullptr || Has(found->second.own, counter) : !AsFake(t)->is_copy()) return value;
+  if (IsWrittenBehindARead(graph, value)) {
+    // The nodes of eager's that a second derivative comes to have saved what is there now.
+    ThrowBreak(BreakKind::kMutation, node.op->name(), "x.data is read for a derivative, and then x is written");
+  }
+  if (!leaves) return value;
   const bool is_seen = Has(found->second.copies, counter);
   if (is_seen && found->second.copies.size() > 1) {
     ThrowBreak(BreakKind::kMutation, node.op->name(), "several results that are x.data of one tensor");
   }
-  ir::Graph& graph = recorder_.graph();
   ir::Value metadata = graph.value(value);
   metadata.requires_grad = false;
   ir::Node alias;

@@ -75,6 +75,52 @@ def in_a_second_derivative():
     return _gradients_after(lambda a, *_: _count_up(a), *_OF_INPUTS, lambda a, b, c: (a.data * b * b + a * c,), twice=True)
 
 
+@program(**_FAILS_HALFWAY)
+def what_a_second_derivative_comes_to():
+    """It goes through the nodes that saved the copy, where a first one has read something else."""
+    return _gradients_after(
+        lambda a, *t: _count_up(t[-1] if len(t) > 1 else a),
+        lambda a, b, c: ((a.data * b).square(),),
+        lambda a, b, c: ((a.data.t() @ b).sin() * c,),
+        lambda a, b, c: ((a.t().data @ b).square(),),
+        lambda a, b, c: (lambda y: ((y.data * b).square(), y))(a * 2),
+        twice=True,
+    )
+
+
+@program(whole=False)
+def written_in_the_same_graph():
+    leaves = [((matrix(2, 2) + i) * 0.5).requires_grad_() for i in range(2)]
+
+    def of_an_input(a, b):
+        v = b.data * b
+        b.mul_(2)
+        return v * v
+
+    def of_a_value(a, b):
+        y = a * 2
+        w = y.data * b
+        y.mul_(3)
+        return w * w * y
+
+    def before_it_is_read(a, b):
+        z = a.data
+        z.mul_(2)
+        return z * b
+
+    def run():
+        found = []
+        for f in (of_an_input, of_a_value, before_it_is_read):
+            y = f(*[t * 1 for t in leaves])
+            torch._dynamo.graph_break()
+            first = torch.autograd.grad(y.square().sum(), leaves, create_graph=True, allow_unused=True)
+            length = sum((g * g).sum() for g in first if g is not None)
+            found += [*first, *torch.autograd.grad(length, leaves, allow_unused=True)]
+        return [g if g is None else g.detach() for g in found]
+
+    return Case(run, observe=leaves, forward_only=True)
+
+
 @program(whole=False)
 def beside_a_read_that_counts():
     """Each of the two raises where eager's node of its own does."""

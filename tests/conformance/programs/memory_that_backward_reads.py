@@ -181,3 +181,54 @@ def activations_in_place_behind_a_break():
         return y * gate
 
     return Case(run, matrix(2, 2), then=[lambda: None], observe=[first, second])
+
+
+def _with_other_data(*functions):
+    """Of a leaf whose data is replaced before the backward: a saved leaf has the new one, a saved view the old one."""
+    x, w = (matrix(2, 2) + 1).requires_grad_(), (matrix(2, 2) - 0.5).requires_grad_()
+
+    def run():
+        found = []
+        for f in functions:
+            y = f(x * 2, w)
+            torch._dynamo.graph_break()
+            w.data = w.data * 2 + 1
+            torch._dynamo.graph_break()
+            first = torch.autograd.grad(y.sum(), [x, w], create_graph=True)
+            found += [g.detach() for g in first]
+            found += torch.autograd.grad(sum(g.square().sum() for g in first), [x, w], allow_unused=True)
+        return [g if g is None else g.contiguous() for g in found]
+
+    return Case(run, observe=[x, w], forward_only=True, then=[lambda: None])
+
+
+@program(whole=False)
+def leaves_with_other_data():
+    return _with_other_data(lambda x, w: x * w, lambda x, w: (x @ w).square(), lambda x, w: x * w * w)
+
+
+@program(whole=False)
+def views_of_leaves_with_other_data():
+    return _with_other_data(
+        torch.nn.functional.linear,
+        lambda x, w: torch.nn.functional.linear(x, w, w[0]),
+        lambda x, w: x * w.t() + x[0] * w[1],
+        lambda x, w: x * w.detach().reshape(2, 2) + w,
+    )
+
+
+@program(whole=False)
+def data_of_other_types_and_sizes():
+    """As what moves weights away, or keeps them narrow, until they are wanted again."""
+    layer = torch.nn.Linear(2, 2)
+
+    def run(x):
+        whole = layer.weight.data
+        y = layer(x.sin())
+        layer.weight.data = torch.zeros(0)
+        torch._dynamo.graph_break()
+        (first,) = torch.autograd.grad(y.square().sum(), x)
+        layer.weight.data = whole
+        return first
+
+    return Case(run, matrix(2, 2).requires_grad_(), observe=layer, forward_only=True, then=[lambda: None])
