@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
@@ -53,6 +54,10 @@ class MemoryOf {
   absl::InlinedVector<Place, 8> places_;  // in the order of the memory, then of the outputs
 };
 
+constexpr const char* kOtherData =
+    "framefuse: the backward reads a tensor itself and a view of it that was made before the program replaced the "
+    "tensor's data. Read one of them, or a clone";
+
 // Hooks may save something else.
 bool KeepsItsMemory(const at::Tensor& t) {
   return t.defined() && t.layout() == c10::Layout::Strided && t.has_storage() &&
@@ -69,7 +74,7 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
     if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
-    if (s.by_view && KeepsItsMemory(inputs[At(s.index)])) {
+    if (s.reads.view && KeepsItsMemory(inputs[At(s.index)])) {
       memory_.resize(saved_.size());
       memory_[i] = {inputs[At(s.index)].storage(), inputs[At(s.index)].storage_offset()};
     }
@@ -311,6 +316,11 @@ at::Tensor BackwardRun::Unpack(std::size_t saved, autograd::Node& node) const {
   const at::AutoGradMode no_history(false);
   at::Tensor old = at::empty({0}, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
   old.set_(memory.storage, memory.offset, sizes, strides);
+  if (plan_->saved()[saved].reads.itself) {
+    const bool same = t.sizes() == old.sizes() && t.scalar_type() == old.scalar_type() && t.device() == old.device() &&
+                      at::equal(t.detach(), old);
+    TORCH_CHECK(same, kOtherData);
+  }
   if (t.requires_grad()) autograd::impl::set_gradient_edge(old, autograd::impl::gradient_edge(t));
   return old;
 }

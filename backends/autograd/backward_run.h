@@ -176,7 +176,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   const std::shared_ptr<const BackwardPlan> plan_;
   std::mutex running_;
   std::vector<torch::autograd::SavedVariable> saved_;
-  std::vector<Memory> memory_;  // by saved value: of SavedValue::by_view, while that is saved; empty: of none
+  std::vector<Memory> memory_;  // by saved value: of SavedValue::reads.view, while that is saved; empty: of none
   std::vector<UnsavedInput> inputs_;
   std::vector<torch::autograd::Edge> edges_of_written_;  // by saved value (SavedValue::of_written), while that is saved
   struct SeenWritten {

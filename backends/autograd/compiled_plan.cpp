@@ -53,7 +53,7 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
     std::vector<ViewPlan> views = PlanViews(graph);
     const std::vector<bool> read = ir::WrittenAndRead(graph);
-    read_by_views_ = ir::ReadByViews(graph);
+    const std::vector<ir::InputReads> reads = ir::ReadsOfInputs(graph);
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
@@ -69,7 +69,8 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(RunPasses(graph, own, &explanation_.phases));
     watch.Skip();
     FF_LOG(kAot) << "joint graph\n" << ir::Print(graph);
-    return graph.has_backward() ? CompileTraining(std::move(graph), watch) : CompileForward(std::move(graph), watch);
+    if (!graph.has_backward()) return CompileForward(std::move(graph), watch);
+    return CompileTraining(std::move(graph), reads, watch);
   }
 
   absl::StatusOr<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs,
@@ -331,9 +332,9 @@ class CompiledPlan final : public Plan {
                              : SegmentedExecutable::Create(graph, factory_, options);
   }
 
-  absl::Status CompileTraining(Graph graph, Stopwatch& watch) {
+  absl::Status CompileTraining(Graph graph, const std::vector<ir::InputReads>& reads, Stopwatch& watch) {
     FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(std::move(graph), options_));
-    for (SavedValue& s : parts.saved) s.by_view = s.IsInputItself() && read_by_views_[At(s.index)];
+    for (SavedValue& s : parts.saved) s.reads = s.IsInputItself() ? reads[At(s.index)] : ir::InputReads();
     watch.Lap("partition");
     if (options_.keeps_text || LogEnabled(LogArtifact::kAot)) {
       explanation_.forward_graph = ir::Print(parts.forward);
@@ -476,7 +477,6 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> view_of_;      // likewise, of user_outputs_
   std::vector<std::int32_t> with_history_;
   std::vector<Spent> spent_;
-  std::vector<bool> read_by_views_;  // by input
   UnbackedOutputs unbacked_;
   std::vector<std::int32_t> inference_;                         // outputs of the forward graph that inference mode made
   std::vector<std::pair<std::int32_t, std::int32_t>> counted_;  // outputs of the forward graph, and their versions

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
+#include "backends/graph/input_writes.h"
 
 namespace framefuse {
 
@@ -28,7 +29,7 @@ struct SavedValue {
   // goes with it, if any does.
   bool is_copy = false;
   std::int32_t counts_with = -1;
-  bool by_view = false;  // eager's nodes have saved views of the input
+  ir::InputReads reads;  // of an input itself
   bool IsInputItself() const { return is_input && !is_copy; }
 };
 

@@ -47,8 +47,7 @@ class BackwardRun::SecondPass {
   at::Tensor InPlaceOf(std::int32_t input) const;
   // A saved value with its history.
   at::Tensor StartOf(std::size_t saved);
-  // What was saved, for a value that is computed again; undefined where that was used up or written since, and what it
-  // is computed from was not.
+  // What was saved, for a value that is computed again; undefined where that was used up or written since.
   at::Tensor ElementsOf(std::size_t saved);
 
   BackwardRun& run_;
@@ -138,8 +137,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
 at::Tensor BackwardRun::SecondPass::ElementsOf(std::size_t saved) {
   try {
     return run_.saved_[saved].unpack(node_.getptr());
-  } catch (const c10::Error&) {
-    if (!stale_.empty()) throw;
+  } catch (const c10::Error&) {  // no node that this pass comes to has saved it
     return {};
   }
 }

@@ -94,13 +94,14 @@ std::vector<bool> WrittenAndRead(const Graph& graph) {
   return read;
 }
 
-std::vector<bool> ReadByViews(const Graph& graph) {
-  std::vector<bool> is_view(graph.values.size(), false);
-  std::vector<StorageId> read;
+std::vector<InputReads> ReadsOfInputs(const Graph& graph) {
+  std::vector<bool> is_view(graph.values.size(), false), is_read(graph.values.size(), false);
+  std::vector<StorageId> viewed;
   for (const Node& n : graph.nodes) {
     if (n.phase == Phase::kBackward) {
       ForEachUse(n, [&](ValueId v) {
-        if (is_view[static_cast<std::size_t>(v)]) read.push_back(graph.value(v).storage);
+        is_read[static_cast<std::size_t>(v)] = true;
+        if (is_view[static_cast<std::size_t>(v)]) viewed.push_back(graph.value(v).storage);
       });
     } else if (n.op->is_view()) {
       for (ValueId v : n.outputs) {
@@ -108,12 +109,13 @@ std::vector<bool> ReadByViews(const Graph& graph) {
       }
     }
   }
-  std::vector<bool> by_views;
+  std::vector<InputReads> reads;
   for (const Input& in : graph.inputs) {
     const StorageId storage = graph.value(in.value).storage;
-    by_views.push_back(storage >= 0 && std::find(read.begin(), read.end(), storage) != read.end());
+    const bool view = storage >= 0 && std::find(viewed.begin(), viewed.end(), storage) != viewed.end();
+    reads.push_back({is_read[static_cast<std::size_t>(in.value)], view});
   }
-  return by_views;
+  return reads;
 }
 
 InputWrite WriteOf(const Graph& graph, StorageId storage) {

@@ -35,9 +35,13 @@ bool BackwardReads(const Graph& graph, StorageId storage);
 
 // By input: whether the graph writes it and the backward reads that.
 std::vector<bool> WrittenAndRead(const Graph& graph);
-// By input: whether the backward reads a view of it that the forward made: where the program replaces the input's data
-// the view keeps the memory that there was.
-std::vector<bool> ReadByViews(const Graph& graph);
+// What of an input the backward reads: a view that the forward made keeps the memory that there was where the program
+// replaces the input's data.
+struct InputReads {
+  bool itself = false;
+  bool view = false;
+};
+std::vector<InputReads> ReadsOfInputs(const Graph& graph);
 
 // A strided tensor's memory and version as they are now. Neither keeping nor putting back counts as a write.
 class KeptMemory {

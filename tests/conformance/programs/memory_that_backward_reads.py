@@ -157,15 +157,23 @@ def _rows(a, b):
     return (y - 1).softmax(0) * b, y[0]
 
 
-def _logits(a, b):
-    y = (a.repeat(32, 32) @ (b * 0.01).repeat(32, 32)).bfloat16()
-    return torch.nn.functional.cross_entropy(y.float(), torch.arange(64)), y
-
-
 @program(whole=False)
 def results_that_no_node_of_eager_has_saved():
     """The function goes on and writes them: no kernel of the backward may want them again."""
-    return _gradients([_pointwise, _detached, _of_a_view, _rows, _logits], [_counted, _by_data, _with_history], "result")
+    return _gradients([_pointwise, _detached, _of_a_view, _rows], [_counted, _by_data, _with_history], "result")
+
+
+@program(whole=False)
+def logits_behind_a_break():
+    def run(a, b):
+        y = (a.repeat(32, 32) @ (b * 0.01).repeat(32, 32)).bfloat16()
+        loss = torch.nn.functional.cross_entropy(y.float(), torch.arange(64))
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            y.mul_(2)
+        return loss
+
+    return Case(run, matrix(2, 2).requires_grad_(), matrix(2, 2).requires_grad_())
 
 
 @program(whole=False)
@@ -213,7 +221,7 @@ def views_of_leaves_with_other_data():
         torch.nn.functional.linear,
         lambda x, w: torch.nn.functional.linear(x, w, w[0]),
         lambda x, w: x * w.t() + x[0] * w[1],
-        lambda x, w: x * w.detach().reshape(2, 2) + w,
+        lambda x, w: x * x * w.detach().t() + w.t(),
     )
 
 
