@@ -1,8 +1,11 @@
 #include "backends/autograd/backward_run.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
@@ -51,6 +54,16 @@ class MemoryOf {
   absl::InlinedVector<Place, 8> places_;  // in the order of the memory, then of the outputs
 };
 
+constexpr const char* kOtherData =
+    "framefuse: the backward reads a tensor itself and a view of it that was made before the program replaced the "
+    "tensor's data. Read one of them, or a clone";
+
+// Hooks may save something else.
+bool KeepsItsMemory(const at::Tensor& t) {
+  return t.defined() && t.layout() == c10::Layout::Strided && t.has_storage() &&
+         !at::SavedTensorDefaultHooks::get_hooks().has_value();
+}
+
 }  // namespace
 
 BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan) : plan_(std::move(plan)) {}
@@ -60,7 +73,11 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   saved_.resize(plan_->saved().size());
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
-    if (s.is_input) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+    if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+    if (s.reads.view && KeepsItsMemory(inputs[At(s.index)])) {
+      memory_.resize(saved_.size());
+      memory_[i] = {inputs[At(s.index)].storage(), inputs[At(s.index)].storage_offset()};
+    }
     if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
     // A write without gradients leaves the history as it is.
     if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
@@ -80,7 +97,7 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
   const MemoryOf visible(outputs.subspan(0, visible_outputs));
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
-    if (s.is_input) continue;
+    if (s.is_input || s.is_copy) continue;
     const at::Tensor& t = outputs[At(s.index)];
     const bool is_visible = At(s.index) < visible_outputs;
     if (!is_visible) visible.ShareVersionWith(t);
@@ -99,6 +116,25 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
     saved_[i] = autograd::SavedVariable(t, /*is_output=*/is_visible && t.requires_grad());
   }
   edges_of_written_.clear();
+}
+
+void BackwardRun::SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
+                             std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const SavedValue& s = plan_->saved()[i];
+    if (!s.is_copy) continue;
+    const at::Tensor& t = (s.is_input ? inputs : outputs)[At(s.index)];
+    const bool visible = !s.is_input && At(s.index) < visible_outputs;
+    if (visible && !t.storage().is_alias_of(seen(s.index).storage())) {  // a written input lies in another way
+      saved_[i] = autograd::SavedVariable(t.detach(), /*is_output=*/false);
+      continue;
+    }
+    const at::Tensor copy = t.variable_data();
+    const at::Tensor counted = s.counts_with < 0 ? at::Tensor() : seen(s.counts_with);
+    const bool counts = counted.defined() && !counted.is_inference() && !copy.is_inference();
+    if (counts) autograd::impl::set_version_counter(copy, autograd::impl::version_counter(counted));
+    saved_[i] = autograd::SavedVariable(copy, /*is_output=*/false);
+  }
 }
 
 void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, const autograd::Edge& edge) {
@@ -122,6 +158,7 @@ void BackwardRun::Release(const Used& used, bool last) {
     const bool done = used.everything || std::all_of(readers.begin(), readers.end(),
                                                      [&](std::int32_t n) { return released[At(n)] != kNever; });
     if (done) saved_[s].reset_data();
+    if (done && s < memory_.size()) memory_[s] = {};
     all_done = all_done && done;
   }
   for (std::size_t s = 0; s < saved_.size() && all_done; ++s) {
@@ -266,13 +303,35 @@ std::vector<std::size_t> BackwardRun::EarlyOutputs(const BackwardPlan::Variant& 
   return early;
 }
 
+at::Tensor BackwardRun::Unpack(std::size_t saved, autograd::Node& node) const {
+  at::Tensor t = saved_[saved].unpack(node.getptr());
+  if (saved >= memory_.size() || !memory_[saved].storage) return t;
+  const Memory& memory = memory_[saved];
+  if (t.storage().is_alias_of(memory.storage) && t.storage_offset() == memory.offset) return t;
+  const ir::Graph& joint = plan_->joint();
+  const ir::Value& recorded = joint.value(plan_->saved()[saved].value);
+  std::vector<std::int64_t> sizes, strides;
+  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, symbols_));
+  for (const ir::Dim& d : recorded.strides) strides.push_back(joint.exprs.Evaluate(d, symbols_));
+  const at::AutoGradMode no_history(false);
+  at::Tensor old = at::empty({0}, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
+  old.set_(memory.storage, memory.offset, sizes, strides);
+  if (plan_->saved()[saved].reads.itself) {
+    const bool same = t.sizes() == old.sizes() && t.scalar_type() == old.scalar_type() && t.device() == old.device() &&
+                      at::equal(t.detach(), old);
+    TORCH_CHECK(same, kOtherData);
+  }
+  if (t.requires_grad()) autograd::impl::set_gradient_edge(old, autograd::impl::gradient_edge(t));
+  return old;
+}
+
 // As eager: what an operator saved and the program has written since fails where the pass comes to it.
 BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& variant,
                                              const GradientTargets& targets) const {
   Unpacked unpacked;
   const auto look_at = [&](std::size_t s) -> at::Tensor {
     try {
-      return saved_[s].unpack(targets.node.getptr());
+      return Unpack(s, targets.node);
     } catch (const c10::Error&) {  // a hook's error in Python goes on at once
       ir::NodeIndex node = 0;
       for (std::int32_t n : plan_->use().ReadersOf(s)) {

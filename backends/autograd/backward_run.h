@@ -73,6 +73,9 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols);
   void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
                    const torch::autograd::Node* only);
+  // At last, of SavedValue::is_copy. `seen`: an output of the forward graph as users see it.
+  void SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
+                  std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   // The history that input `input` has since the graph has written it; it leads to this run.
   void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
 
@@ -106,11 +109,17 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
  private:
   static constexpr int kNever = -2;
   class SecondPass;
+  struct Memory {
+    c10::Storage storage;
+    std::int64_t offset = 0;
+  };
   // For create_graph: an input that no node of eager's has saved, so that nobody minds if it is written.
   struct UnsavedInput {
     at::Tensor memory;
     std::int64_t version = 0;
   };
+  // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
+  at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
   // What the variant reads of saved values, in its order; or the error of the one that the first node reads that fails.
   struct Unpacked {
     std::vector<at::Tensor> saved;
@@ -167,6 +176,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   const std::shared_ptr<const BackwardPlan> plan_;
   std::mutex running_;
   std::vector<torch::autograd::SavedVariable> saved_;
+  std::vector<Memory> memory_;  // by saved value: of SavedValue::reads.view, while that is saved; empty: of none
   std::vector<UnsavedInput> inputs_;
   std::vector<torch::autograd::Edge> edges_of_written_;  // by saved value (SavedValue::of_written), while that is saved
   struct SeenWritten {

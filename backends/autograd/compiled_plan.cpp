@@ -52,15 +52,13 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(ir::Verify(graph));
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
     std::vector<ViewPlan> views = PlanViews(graph);
-    std::vector<bool> read;
-    for (const ir::Input& in : graph.inputs) {
-      read.push_back(in.mutated && ir::BackwardReads(graph, graph.value(in.value).storage));
-    }
+    const std::vector<bool> read = ir::WrittenAndRead(graph);
+    const std::vector<ir::InputReads> reads = ir::ReadsOfInputs(graph);
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
     PlanOutputs(graph, std::move(views));
-    for (Mutation& m : mutations_) m.read = !m.uncounted && read[At(m.input)];
+    for (Mutation& m : mutations_) m.read = read[At(m.input)];
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward() && unbacked_.empty())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());
@@ -71,7 +69,8 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(RunPasses(graph, own, &explanation_.phases));
     watch.Skip();
     FF_LOG(kAot) << "joint graph\n" << ir::Print(graph);
-    return graph.has_backward() ? CompileTraining(std::move(graph), watch) : CompileForward(std::move(graph), watch);
+    if (!graph.has_backward()) return CompileForward(std::move(graph), watch);
+    return CompileTraining(std::move(graph), reads, watch);
   }
 
   absl::StatusOr<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs,
@@ -333,8 +332,9 @@ class CompiledPlan final : public Plan {
                              : SegmentedExecutable::Create(graph, factory_, options);
   }
 
-  absl::Status CompileTraining(Graph graph, Stopwatch& watch) {
+  absl::Status CompileTraining(Graph graph, const std::vector<ir::InputReads>& reads, Stopwatch& watch) {
     FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(std::move(graph), options_));
+    for (SavedValue& s : parts.saved) s.reads = s.IsInputItself() ? reads[At(s.index)] : ir::InputReads();
     watch.Lap("partition");
     if (options_.keeps_text || LogEnabled(LogArtifact::kAot)) {
       explanation_.forward_graph = ir::Print(parts.forward);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/autograd/histories.h"
+#include "backends/autograd/saved_copies.h"
 #include "backends/autograd/saved_elements.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
@@ -108,6 +109,11 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
                                                                                  const std::string& through,
                                                                                  bool watch) const {
   Graph joint = plan_.joint();
+  std::vector<ValueId> copies;
+  for (const SavedValue& s : plan_.saved()) {
+    if (s.is_copy) copies.push_back(s.value);
+  }
+  ReadSavedCopies(joint, copies);
   std::vector<BackwardPlan::CutPoint> places;
   for (const BackwardPlan::OutputGradient& o : plan_.CutBy(key)) {
     places.push_back({At(plan_.gradients()[o.gradient]), joint.inputs[At(plan_.tangents()[o.tangent])].value});
@@ -134,7 +140,7 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   }
   std::vector<bool> taken(joint.values.size(), false);
   for (const SavedValue& s : plan_.saved()) {
-    taken[At(s.value)] = s.of_written >= 0 || (!s.is_input && constant[At(s.value)]);
+    taken[At(s.value)] = s.of_written >= 0 || (!s.IsInputItself() && constant[At(s.value)]);
   }
   const std::vector<ir::NodeIndex> definitions = joint.Definitions();
   const Closure all = CloseOver(joint, roots, taken);

@@ -27,6 +27,22 @@ void SetHistory(at::Tensor& t, const AutogradNodePtr& node) {
   autograd::set_history(t, node);
 }
 
+// Whether the elements of `t` are among those of `whole`, which has no gaps.
+bool LiesIn(const at::Tensor& t, const at::Tensor& whole) {
+  if (!t.defined() || t.layout() != c10::Layout::Strided || !t.storage().is_alias_of(whole.storage())) return false;
+  std::int64_t last = t.storage_offset();
+  for (std::int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
+  const std::int64_t first = whole.storage_offset();
+  return t.dtype() == whole.dtype() && t.is_conj() == whole.is_conj() && t.is_neg() == whole.is_neg() &&
+         t.storage_offset() >= first && last < first + whole.numel() && whole.is_non_overlapping_and_dense();
+}
+
+bool LieAlike(const at::Tensor& a, const at::Tensor& b) {
+  const bool strided = a.layout() == c10::Layout::Strided && b.layout() == c10::Layout::Strided;
+  return strided && a.sizes() == b.sizes() && a.strides() == b.strides() && a.dtype() == b.dtype() &&
+         a.device() == b.device() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+}
+
 }  // namespace
 
 OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
@@ -145,6 +161,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     if (t.requires_grad()) run->SeeWritten(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
   }
   run->SaveOutputs(outputs, visible_outputs_, only);
+  run->SaveCopies(inputs, outputs, visible_outputs_, seen);
 }
 
 // A write of the input after this run is noticed where the output is saved, and this run's writes are none after it.
@@ -154,7 +171,29 @@ void OutputHistory::WatchWritten(absl::Span<at::Tensor> outputs,
   for (const Written& w : written_) {
     const at::Tensor input = seen(w.output);
     if (!w.read || input.is_inference()) continue;
+    const at::Tensor written = outputs[At(w.output)];
+    TakeMemoryOf(input, written, w.output, outputs);
     autograd::impl::set_version_counter(outputs[At(w.output)], autograd::impl::version_counter(input));
+  }
+}
+
+// As eager's nodes, which save no copies: a write that no version counts is seen by the backward.
+void OutputHistory::TakeMemoryOf(const at::Tensor& input, const at::Tensor& written, std::int32_t output,
+                                 absl::Span<at::Tensor> outputs) const {
+  if (!LieAlike(written, input)) return;
+  const std::vector<SavedValue>& saved = plan_->saved();
+  for (std::size_t s = 0; s < saved.size(); ++s) {
+    // What a second derivative alone starts from is no value that eager's nodes have saved.
+    const bool own = saved[s].index == output || At(saved[s].index) >= visible_outputs_;
+    if (saved[s].is_input || !own || plan_->use().ReadersOf(s).empty()) continue;
+    at::Tensor& value = outputs[At(saved[s].index)];
+    if (!LiesIn(value, written)) continue;
+    const std::int64_t offset = value.storage_offset() - written.storage_offset() + input.storage_offset();
+    at::Tensor there = input.variable_data();
+    there.unsafeGetTensorImpl()->set_sizes_and_strides(value.sizes(), value.strides(), offset);
+    if (value.grad_fn()) autograd::impl::set_gradient_edge(there, autograd::impl::gradient_edge(value));
+    autograd::impl::set_version_counter(there, autograd::impl::version_counter(input));
+    value = std::move(there);
   }
 }
 

@@ -53,6 +53,9 @@ class OutputHistory {
   void MakeGates(std::vector<torch::autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
+  // What is saved of `written`, with which the input was written, is the input's memory from now on.
+  void TakeMemoryOf(const at::Tensor& input, const at::Tensor& written, std::int32_t output,
+                    absl::Span<at::Tensor> outputs) const;
   // Of the joint graph; null: one without a tangent.
   const ir::Output* OutputOf(std::size_t output) const;
   // Whether an input is written with it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/autograd/saved_copies.h"
 #include "backends/autograd/saved_values.h"
 #include "backends/autograd/values_of_written.h"
 #include "backends/graph/operators.h"
@@ -28,10 +29,11 @@ class Partitioner {
     FF_RET_CHECK(g_.functional) << "partition wants a functional graph";
     WrittenInputs written(g_);
     written.CopyWhatBackwardReads();
+    copies_ = MakeSavedCopies(g_);
     CollectRoots();
-    FF_ASSIGN_OR_RETURN(SavePlan plan, ChooseSaved(g_, options_));
+    FF_ASSIGN_OR_RETURN(SavePlan plan, ChooseSaved(g_, options_, copies_));
     if (written.CopyForSecondDerivatives(plan.saved)) {
-      FF_ASSIGN_OR_RETURN(plan, ChooseSaved(g_, options_));
+      FF_ASSIGN_OR_RETURN(plan, ChooseSaved(g_, options_, copies_));
     }
     for (ValueId v : written.NeededBesides(plan.saved)) plan.saved.push_back(v);
     BuildForward(plan);
@@ -70,17 +72,22 @@ class Partitioner {
     for (std::size_t i = 0; i < g_.inputs.size(); ++i) input_of[At(g_.inputs[i].value)] = static_cast<std::int32_t>(i);
     std::vector<ValueId> roots = forward_roots_;
     for (ValueId v : plan.saved) {
-      if (input_of[At(v)] >= 0) {
-        result_.saved.push_back({true, input_of[At(v)], v});
-        continue;
+      SavedValue s;
+      s.value = v;
+      const auto copy = std::find_if(copies_.begin(), copies_.end(), [v](const SavedCopy& c) { return c.value == v; });
+      if (copy != copies_.end()) {
+        s.is_copy = true;
+        s.counts_with = copy->counts_with < 0 ? -1 : result_.forward_output[At(copy->counts_with)];
+        v = copy->of;
       }
-      std::int32_t index = ForwardOutputOf(v);
-      if (index < 0) {
-        index = static_cast<std::int32_t>(roots.size());
+      s.is_input = input_of[At(v)] >= 0;
+      s.index = s.is_input ? input_of[At(v)] : ForwardOutputOf(v);
+      if (s.index < 0) {
+        s.index = static_cast<std::int32_t>(roots.size());
         roots.push_back(v);
         result_.saved_bytes += BytesOf(g_, v);
       }
-      result_.saved.push_back({false, index, v});
+      result_.saved.push_back(s);
     }
     const std::vector<bool> needed = NeededInForward(roots);
     ir::SubgraphBuilder builder(g_, g_.name + ".forward");
@@ -160,6 +167,7 @@ class Partitioner {
 
   Graph g_;
   const BackendOptions& options_;
+  std::vector<SavedCopy> copies_;
   std::vector<ValueId> forward_roots_;
   Partitioned result_;
 };

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
+#include "backends/graph/input_writes.h"
 
 namespace framefuse {
 
@@ -24,6 +25,12 @@ struct SavedValue {
   // derivative starts from it, with the history that the input had then.
   std::int32_t of_written = -1;
   bool is_new = false;
+  // It is a copy as SavedCopy, of that input or output; `counts_with`: the output of the forward graph whose version
+  // goes with it, if any does.
+  bool is_copy = false;
+  std::int32_t counts_with = -1;
+  ir::InputReads reads;  // of an input itself
+  bool IsInputItself() const { return is_input && !is_copy; }
 };
 
 struct Partitioned {

@@ -14,10 +14,8 @@ namespace framefuse {
 namespace {
 
 using ir::Graph;
-using ir::kNoNode;
 using ir::kNoValue;
 using ir::Node;
-using ir::NodeIndex;
 using ir::ValueId;
 
 // Costs are bytes moved through memory. On a CPU an exp costs about as much as moving its element a few times.
@@ -29,7 +27,10 @@ bool IsView(const ir::Op& op) { return ViewedArgument(op) >= 0; }
 // and a value is there in the backward; a node on the source's side whose value is not must have it saved.
 class SaveChooser {
  public:
-  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options), aliases_(g) {}
+  SaveChooser(const Graph& g, const BackendOptions& options, absl::Span<const SavedCopy> copies)
+      : g_(g), options_(options), aliases_(g), is_copy_(g.values.size(), false) {
+    for (const SavedCopy& c : copies) is_copy_[At(c.value)] = true;
+  }
 
   absl::StatusOr<SavePlan> Run() {
     Classify();
@@ -42,7 +43,6 @@ class SaveChooser {
 
  private:
   void Classify() {
-    definition_ = g_.Definitions();
     std::vector<ValueId> gradients;
     std::vector<ValueId> outputs;
     for (const ir::Output& o : g_.outputs) {
@@ -87,14 +87,30 @@ class SaveChooser {
     }
   }
 
-  // What the program gives away and has written in place, as an optimizer's state: the next step writes it again.
+  // What the program gives away, and may write: an optimizer's next step writes its state again. But not logits.
   void ClassifyWritten() {
-    is_written_.assign(g_.values.size(), false);
+    may_be_written_.assign(g_.values.size(), false);
+    const std::vector<bool> are_logits = FindLogits();
     for (const ir::Output& o : g_.outputs) {
       if (o.value == kNoValue || o.role == ir::OutputRole::kGradient) continue;
+      const ValueId root = aliases_.RootOf(o.value);
       const bool written = o.role == ir::OutputRole::kMutatedInput || o.version > 0;
-      if (written) is_written_[At(aliases_.RootOf(o.value))] = true;
+      if (written || options_.results_go_on || !are_logits[At(root)]) may_be_written_[At(root)] = true;
     }
+  }
+
+  // By root: that of which a softmax is taken, be it widened first. What eager saves of it is as large, and losses are
+  // often returned beside it.
+  std::vector<bool> FindLogits() const {
+    static constexpr ir::OpNames kOfRows{ir::OpName::kAmax, ir::OpName::k_LogSoftmax, ir::OpName::k_Softmax};
+    std::vector<bool> are_logits(g_.values.size(), false);
+    for (std::size_t i = g_.nodes.size(); i-- > 0;) {
+      const Node& n = g_.nodes[i];
+      if (n.phase != ir::Phase::kForward || n.args.empty() || n.args[0].kind != ir::Arg::Kind::kValue) continue;
+      const bool widened = ir::Is(n.op, ir::OpName::k_ToCopy) && are_logits[At(n.outputs[0])];
+      if (widened || kOfRows.contains(n.op)) are_logits[At(aliases_.RootOf(n.args[0].value))] = true;
+    }
+    return are_logits;
   }
 
   static bool Fuses(const ir::Op& op) { return op.is_pointwise() || IsView(op); }
@@ -130,6 +146,10 @@ class SaveChooser {
         if (v != kNoValue && (*property)[At(v)]) (*property)[At(base)] = true;
       }
     });
+  }
+
+  bool IsCopy(const Node& n) const {
+    return n.outputs.size() == 1 && n.outputs[0] != kNoValue && is_copy_[At(n.outputs[0])];
   }
 
   bool IsCandidate(std::size_t node) const {
@@ -170,11 +190,11 @@ class SaveChooser {
 
   std::int64_t RecomputeCost(std::size_t node) const {
     const Node& n = g_.nodes[node];
-    if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
+    if (n.op->is_random() || n.op->has_side_effect() || IsCopy(n)) return MaxFlow::kInfinite;
     if (IsView(*n.op)) return 0;
     bool reads_input = false;
     ir::ForEachUse(n, [&](ValueId v) {
-      reads_input = reads_input || is_input_memory_[At(v)] || is_written_[At(aliases_.RootOf(v))];
+      reads_input = reads_input || is_input_memory_[At(v)] || may_be_written_[At(aliases_.RootOf(v))];
     });
     if (reads_input || CopiesOutput(n)) return MaxFlow::kInfinite;
     if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
@@ -213,7 +233,8 @@ class SaveChooser {
       for (ValueId v : n.outputs) {
         // Views are rebuilt from their base: a saved view would hide the base's version counter.
         if (v != kNoValue)
-          flow_.AddEdge(node_vertex_[i], value_vertex_[At(v)], IsView(*n.op) ? MaxFlow::kInfinite : SaveCost(v));
+          flow_.AddEdge(node_vertex_[i], value_vertex_[At(v)],
+                        IsView(*n.op) && !IsCopy(n) ? MaxFlow::kInfinite : SaveCost(v));
       }
     }
     for (ValueId v : gradient_values_) {
@@ -249,7 +270,7 @@ class SaveChooser {
   const Graph& g_;
   const BackendOptions& options_;
   const Aliases aliases_;
-  std::vector<NodeIndex> definition_;
+  std::vector<bool> is_copy_;  // by value
   std::vector<ValueId> gradient_values_;
   std::vector<bool> for_gradients_;        // by node
   std::vector<bool> for_outputs_;          // by node
@@ -260,7 +281,7 @@ class SaveChooser {
   std::vector<bool> operand_in_backward_;  // by value
   std::vector<bool> compared_;             // by value: for equality
   std::vector<bool> is_input_memory_;      // by value
-  std::vector<bool> is_written_;           // by root
+  std::vector<bool> may_be_written_;       // by root
   std::vector<MaxFlow::Vertex> value_vertex_;
   std::vector<MaxFlow::Vertex> node_vertex_;
   MaxFlow::Vertex source_ = 0;
@@ -270,8 +291,9 @@ class SaveChooser {
 
 }  // namespace
 
-absl::StatusOr<SavePlan> ChooseSaved(const Graph& joint, const BackendOptions& options) {
-  return SaveChooser(joint, options).Run();
+absl::StatusOr<SavePlan> ChooseSaved(const Graph& joint, const BackendOptions& options,
+                                     absl::Span<const SavedCopy> copies) {
+  return SaveChooser(joint, options, copies).Run();
 }
 
 }  // namespace framefuse

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "backends/autograd/saved_copies.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
 
@@ -17,7 +19,9 @@ struct SavePlan {
   std::vector<bool> in_backward;   // by node of the joint graph
 };
 
-absl::StatusOr<SavePlan> ChooseSaved(const ir::Graph& joint, const BackendOptions& options);
+// `copies`: values of the forward that the backward gets, or nobody (SavedCopy).
+absl::StatusOr<SavePlan> ChooseSaved(const ir::Graph& joint, const BackendOptions& options,
+                                     absl::Span<const SavedCopy> copies = {});
 
 }  // namespace framefuse
 

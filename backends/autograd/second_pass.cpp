@@ -47,8 +47,7 @@ class BackwardRun::SecondPass {
   at::Tensor InPlaceOf(std::int32_t input) const;
   // A saved value with its history.
   at::Tensor StartOf(std::size_t saved);
-  // What was saved, for a value that is computed again; undefined where that was used up or written since, and what it
-  // is computed from was not.
+  // What was saved, for a value that is computed again; undefined where that was used up or written since.
   at::Tensor ElementsOf(std::size_t saved);
 
   BackwardRun& run_;
@@ -99,7 +98,7 @@ at::Tensor BackwardRun::SecondPass::InPlaceOf(std::int32_t input) const {
 bool BackwardRun::SecondPass::IsAnyStale() {
   if (std::any_of(run_.inputs_.begin(), run_.inputs_.end(), &IsNewer)) return true;
   for (std::size_t s = 0; s < run_.saved_.size(); ++s) {
-    if (!plan_.saved()[s].is_input) continue;
+    if (!plan_.saved()[s].IsInputItself()) continue;
     try {
       run_.saved_[s].unpack(node_.getptr());
     } catch (const c10::Error&) {
@@ -120,9 +119,9 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
     if (!IsNewer(unsaved)) t = unsaved.memory.detach();
   }
   for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
-    if (!plan_.saved()[s].is_input || plan_.saved()[s].index != input) continue;
+    if (!plan_.saved()[s].IsInputItself() || plan_.saved()[s].index != input) continue;
     try {
-      return run_.saved_[s].unpack(node_.getptr());
+      return run_.Unpack(s, node_);
     } catch (const c10::Error&) {  // no node that this pass comes to has saved it
       break;
     }
@@ -138,8 +137,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
 at::Tensor BackwardRun::SecondPass::ElementsOf(std::size_t saved) {
   try {
     return run_.saved_[saved].unpack(node_.getptr());
-  } catch (const c10::Error&) {
-    if (!stale_.empty()) throw;
+  } catch (const c10::Error&) {  // no node that this pass comes to has saved it
     return {};
   }
 }

@@ -24,6 +24,7 @@ namespace framefuse {
 struct BackendOptions {
   std::string mode = "default";  // default, reduce-overhead, max-autotune
   bool save_all = false;         // partition: keep every value that backward uses, recompute nothing
+  bool results_go_on = false;    // behind a graph break the function goes on with them, and may write them
   bool keeps_text = false;       // the graphs' texts, for PlanExplanation
   // Outputs from this one on only the plan's own backward reads. -1: none.
   std::int32_t first_kept_output = -1;

@@ -86,6 +86,38 @@ bool BackwardReads(const Graph& graph, StorageId storage) {
   });
 }
 
+std::vector<bool> WrittenAndRead(const Graph& graph) {
+  std::vector<bool> read;
+  for (const Input& in : graph.inputs) {
+    read.push_back(in.mutated && BackwardReads(graph, graph.value(in.value).storage));
+  }
+  return read;
+}
+
+std::vector<InputReads> ReadsOfInputs(const Graph& graph) {
+  std::vector<bool> is_view(graph.values.size(), false), is_read(graph.values.size(), false);
+  std::vector<StorageId> viewed;
+  for (const Node& n : graph.nodes) {
+    if (n.phase == Phase::kBackward) {
+      ForEachUse(n, [&](ValueId v) {
+        is_read[static_cast<std::size_t>(v)] = true;
+        if (is_view[static_cast<std::size_t>(v)]) viewed.push_back(graph.value(v).storage);
+      });
+    } else if (n.op->is_view()) {
+      for (ValueId v : n.outputs) {
+        if (v != kNoValue) is_view[static_cast<std::size_t>(v)] = true;
+      }
+    }
+  }
+  std::vector<InputReads> reads;
+  for (const Input& in : graph.inputs) {
+    const StorageId storage = graph.value(in.value).storage;
+    const bool view = storage >= 0 && std::find(viewed.begin(), viewed.end(), storage) != viewed.end();
+    reads.push_back({is_read[static_cast<std::size_t>(in.value)], view});
+  }
+  return reads;
+}
+
 InputWrite WriteOf(const Graph& graph, StorageId storage) {
   InputWrite write;
   bool written = false;

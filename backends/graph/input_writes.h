@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "backends/graph/graph.h"
 
@@ -31,6 +32,16 @@ InputWrite WriteOf(const Graph& graph, StorageId storage);
 // Whether the backward of such a graph reads that storage as the last write left it: in eager it is saved, and a later
 // write is noticed.
 bool BackwardReads(const Graph& graph, StorageId storage);
+
+// By input: whether the graph writes it and the backward reads that.
+std::vector<bool> WrittenAndRead(const Graph& graph);
+// What of an input the backward reads: a view that the forward made keeps the memory that there was where the program
+// replaces the input's data.
+struct InputReads {
+  bool itself = false;
+  bool view = false;
+};
+std::vector<InputReads> ReadsOfInputs(const Graph& graph);
 
 // A strided tensor's memory and version as they are now. Neither keeping nor putting back counts as a write.
 class KeptMemory {

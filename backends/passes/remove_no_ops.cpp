@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/graph/operators.h"
+#include "backends/graph/reads_of_copies.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/passes/rewrite.h"
@@ -94,7 +95,7 @@ class NoOpRemover {
   bool IsNoOp(const ir::Node& n) const {
     bool unary = n.outputs.size() == 1 && n.list_sizes.empty() && n.outputs[0] != ir::kNoValue && !n.args.empty() &&
                  n.args[0].kind == ir::Arg::Kind::kValue;
-    if (!unary || aliases_.IsOutput(n.outputs[0])) return false;
+    if (!unary || aliases_.IsOutput(n.outputs[0]) || ir::CopyReadBy(n) != ir::CopyRead::kNone) return false;
     const ir::Value& from = g_.value(n.args[0].value);
     const ir::Value& to = g_.value(n.outputs[0]);
     if (!SameMetadata(from, to) || from.wrapped_number != to.wrapped_number) return false;

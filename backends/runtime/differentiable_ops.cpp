@@ -63,10 +63,17 @@ Tensor KeepHistory(const Tensor& value, const Tensor& of) {
   return out.copy_(value);
 }
 
+thread_local UnknownValues* unknown_values = nullptr;
+
+Tensor NoteUnsaved(const Tensor& made, at::TensorList of) {
+  if (unknown_values != nullptr) unknown_values->AddIfOf(made, absl::MakeConstSpan(of.data(), of.size()));
+  return made;
+}
+
 // The node that has saved its result (of exp, softmax) finds the elements there: they go into the result's memory, past
 // its version.
 Tensor GiveElements(const Tensor& made, const MaybeTensor& elements, at::TensorList of) {
-  if (!elements || !elements->defined()) return made;
+  if (!elements || !elements->defined()) return NoteUnsaved(made, of);
   TORCH_CHECK(made.sizes() == elements->sizes(), "create_graph=True: an input has other sizes since the graph has run");
   const bool has_node = std::any_of(of.begin(), of.end(), [](const Tensor& t) { return t.requires_grad(); });
   const bool is_own = made.has_storage() && made.is_non_overlapping_and_dense() &&
@@ -80,13 +87,6 @@ Tensor GiveElements(const Tensor& made, const MaybeTensor& elements, at::TensorL
   }
   const at::NoGradGuard unseen;
   made.variable_data().copy_(*elements);
-  return made;
-}
-
-thread_local UnknownValues* unknown_values = nullptr;
-
-Tensor NoteUnsaved(const Tensor& made, at::TensorList of) {
-  if (unknown_values != nullptr) unknown_values->AddIfOf(made, absl::MakeConstSpan(of.data(), of.size()));
   return made;
 }
 

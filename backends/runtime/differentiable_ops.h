@@ -21,7 +21,8 @@ void MakeDifferentiable(ir::Graph& joint);
 ir::OpId KeepsHistory();
 
 // (made, elements, of): the first with the other's elements, for the nodes that have saved it as their result, too.
-// Undefined elements: as it is. `of`: what it was computed from, whose memory it may have.
+// Undefined elements: as it is, an unknown value if it is computed from one. `of`: what it was computed from, whose
+// memory it may have.
 ir::OpId GivesElements();
 
 // (made, of): the first, which nobody has saved. While there are UnknownValues, it is one if one of the others is.

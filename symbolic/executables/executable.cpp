@@ -429,6 +429,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   const bool speaks = std::any_of(graph.nodes.begin(), graph.nodes.end(), &ir::SpeaksToOthers);
   BackendOptions options;
   options.mode = mode;
+  options.results_go_on = closed.entry != nullptr && closed.entry->resume.has_value();
   absl::StatusOr<std::shared_ptr<Plan>> plan = absl::UnknownError("not compiled");
   try {
     plan = SizedPlan::Compile(*found, std::move(graph), options);

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "backends/graph/equal_sizes.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/counted_reads.h"
 #include "symbolic/tracing/output_aliases.h"
 #include "symbolic/tracing/pass_order.h"
 #include "symbolic/tracing/record_backward.h"
@@ -41,6 +42,7 @@ class Closing {
         return Fail(BreakKind::kMutation, "detach_", "of a written input");
     }
     if (for_backward) {
+      const CountedReads counted(recorder_, inputs_, tensors_);
       if (absl::Status s = RecordBackward(); !s.ok()) return s;
     }
     FindNamedPlaces();

@@ -11,6 +11,7 @@
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/break.h"
+#include "symbolic/tracing/counted_reads.h"
 #include "symbolic/tracing/fake_tensor.h"
 
 namespace framefuse::tracing {
@@ -62,6 +63,7 @@ void MarkDetached(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::N
 }  // namespace
 
 void NoteHistories(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::Node* node) {
+  CountedReads::Mark(args, node);
   const bool forward = node->phase == ir::Phase::kForward;
   if (node->history != ir::History::kKept || traits.handle.schema().getNamespace() != "aten") return;
   if (forward && (!at::GradMode::is_enabled() || FunctionForwardScope::IsOpen())) return;

@@ -102,3 +102,18 @@ def test_logits_that_are_returned_are_widened_again():
     (saved,) = (int(found[1]) for _, text in records if (found := re.search(r"saved for backward: \d+ values, (\d+) bytes", text)))
     assert saved < logits.nbytes
     assert hidden.grad is not None
+
+
+@pytest.mark.parametrize("backend", ["fuse", "aten"])
+def test_a_leaf_with_other_data_that_is_read_itself_and_through_a_view(backend):
+    """Eager reads the new data and the old: a graph has one of them, and says so."""
+    x, w = torch.ones(2, 2, requires_grad=True), torch.eye(2).requires_grad_()
+    f = framefuse.compile(lambda x, w: torch.nn.functional.linear(x, w) + x * w, backend=backend)
+    y = f(x, w)
+    w.data = w.data.clone()
+    (found,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    (wanted,) = torch.autograd.grad((torch.nn.functional.linear(x, w) + x * w).sum(), x)
+    torch.testing.assert_close(found, wanted)
+    w.data = w.data * 2
+    with pytest.raises(RuntimeError, match="reads a tensor itself and a view of it"):
+        torch.autograd.grad(y.sum(), x)

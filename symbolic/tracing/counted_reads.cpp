@@ -1,0 +1,100 @@
+#include "symbolic/tracing/counted_reads.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "backends/graph/input_writes.h"
+#include "backends/graph/reads_of_copies.h"
+#include "symbolic/tracing/break.h"
+#include "symbolic/tracing/fake_tensor.h"
+#include "symbolic/tracing/version_counter.h"
+
+namespace framefuse::tracing {
+namespace {
+
+thread_local CountedReads* current = nullptr;
+
+const c10::StorageImpl* MemoryOf(const at::Tensor& t) {
+  return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+bool Has(const std::vector<const void*>& counters, const void* counter) {
+  return std::find(counters.begin(), counters.end(), counter) != counters.end();
+}
+
+// Whether the forward writes the memory of `value` after an operator has read that.
+bool IsWrittenBehindARead(const ir::Graph& graph, ir::ValueId value) {
+  bool read = false, written = false;
+  for (const ir::Node& n : graph.nodes) {
+    if (n.phase == ir::Phase::kBackward) break;
+    const bool writes = ir::Writes(graph, n, graph.value(value).storage);
+    written = written || (read && writes);
+    if (!writes && !n.op->is_view()) ir::ForEachUse(n, [&](ir::ValueId v) { read = read || v == value; });
+  }
+  return written;
+}
+
+}  // namespace
+
+CountedReads::CountedReads(Recorder& recorder, const std::vector<InputRecord>& inputs,
+                           const std::vector<at::Tensor>& outputs)
+    : recorder_(recorder),
+      first_of_backward_(static_cast<ir::ValueId>(recorder.graph().values.size())),
+      outer_(std::exchange(current, this)) {
+  for (const InputRecord& in : inputs) of_memory_[MemoryOf(in.fake)].own.push_back(PlaceOfCounter(in.fake));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Counters& c = of_memory_[MemoryOf(outputs[i])];
+    const void* const counter = PlaceOfCounter(outputs[i]);
+    if (Has(c.own, counter) || Has(c.copies, counter)) continue;
+    (recorder.graph().outputs[i].own_version ? c.copies : c.own).push_back(counter);
+  }
+}
+
+CountedReads::~CountedReads() { current = outer_; }
+
+ir::ValueId CountedReads::Read(const at::Tensor& t, ir::ValueId value, const ir::Node& node) const {
+  if (value >= first_of_backward_ || t.requires_grad() || t.is_inference() || AsFake(t) == nullptr) return value;
+  ir::Graph& graph = recorder_.graph();
+  const auto found = of_memory_.find(MemoryOf(t));
+  const void* const counter = PlaceOfCounter(t);
+  const bool leaves = found != of_memory_.end();
+  if (leaves ? counter == nullptr || Has(found->second.own, counter) : !AsFake(t)->is_copy()) return value;
+  if (IsWrittenBehindARead(graph, value)) {
+    // The nodes of eager's that a second derivative comes to have saved what is there now.
+    ThrowBreak(BreakKind::kMutation, node.op->name(), "x.data is read for a derivative, and then x is written");
+  }
+  if (!leaves) return value;
+  const bool is_seen = Has(found->second.copies, counter);
+  if (is_seen && found->second.copies.size() > 1) {
+    ThrowBreak(BreakKind::kMutation, node.op->name(), "several results that are x.data of one tensor");
+  }
+  ir::Value metadata = graph.value(value);
+  metadata.requires_grad = false;
+  ir::Node alias;
+  alias.op = ir::RequireOp(ir::OpName::kAlias);
+  alias.phase = ir::Phase::kBackward;
+  alias.origin = node.origin;
+  alias.sequence = node.sequence;
+  alias.args = {ir::Arg::OfValue(value)};
+  alias.outputs = {graph.AddValue(std::move(metadata))};
+  ir::MarkCopyRead(is_seen ? ir::CopyRead::kOfResult : ir::CopyRead::kOfUnseen, &alias);
+  graph.nodes.push_back(std::move(alias));
+  return graph.nodes.back().outputs[0];
+}
+
+void CountedReads::Mark(c10::ArrayRef<c10::IValue> args, ir::Node* node) {
+  if (current == nullptr || node->phase != ir::Phase::kBackward) return;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    ir::Arg& a = node->args[i];
+    if (a.kind == ir::Arg::Kind::kValue && args[i].isTensor())
+      a.value = current->Read(args[i].toTensor(), a.value, *node);
+    if (a.kind != ir::Arg::Kind::kValueList) continue;
+    for (std::size_t k = 0; k < a.values.size(); ++k) {
+      if (a.values[k] != ir::kNoValue)
+        a.values[k] = current->Read(args[i].toListRef()[k].toTensor(), a.values[k], *node);
+    }
+  }
+}
+
+}  // namespace framefuse::tracing
