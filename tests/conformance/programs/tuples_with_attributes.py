@@ -122,15 +122,15 @@ def an_attribute_is_written():
 
 @program(whole=False)
 def two_names_of_one_that_is_written():
-    b = batch()
+    b = Pair((1, 2))
 
     def f(x, t, u):
         t.note = 1
         u.note = 2
         return x * t.note
 
-    changes = [lambda: Args(vector(), b, batch()), lambda: Args(vector(), b, b)]
-    return Case(f, vector(), batch(), batch(), then=changes)
+    changes = [lambda: Args(vector(), b, Pair((1, 2))), lambda: Args(vector(), b, b)]
+    return Case(f, vector(), Pair((1, 2)), Pair((1, 2)), then=changes)
 
 
 @program(whole=False)
