@@ -181,10 +181,6 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
     Tracked* const dict = contents_.ThreadDictOf(*t);
     return dict != nullptr && contents_.WriteDictItem(*dict, ValueView(name, kNoSource), value);
   }
-  if (t->kind == TrackedKind::kTuple) {  // no guard tells two of them from one
-    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                              absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
-  }
   t = &t->holder_of_attributes();
   if (IsThreadLocal(type)) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));

@@ -108,7 +108,7 @@ def an_attribute_of_another_one():
     return Case(f, vector(), a, then=[lambda: Args(vector(), b), lambda: Args(vector(), a), lambda: Args(vector(), b)])
 
 
-@program(whole=False)
+@program
 def an_attribute_is_written():
     b = batch()
 
@@ -120,7 +120,7 @@ def an_attribute_is_written():
     return Case(f, vector(), look=lambda: b.note, then=[lambda: None])
 
 
-@program(whole=False)
+@program
 def two_names_of_one_that_is_written():
     b = Pair((1, 2))
 
@@ -131,6 +131,24 @@ def two_names_of_one_that_is_written():
 
     changes = [lambda: Args(vector(), b, Pair((1, 2))), lambda: Args(vector(), b, b)]
     return Case(f, vector(), Pair((1, 2)), Pair((1, 2)), then=changes)
+
+
+@program
+def one_is_written_and_another_is_read():
+    b = Pair((1, 2))
+
+    def f(x, t, u):
+        t.note = 4
+        del t.note
+        t.mark = 3
+        return x * getattr(u, "mark", 5), t is u, t == u
+
+    def dropped():
+        del b.mark
+        return Args(vector(), Pair((1, 2)), b)
+
+    changes = [lambda: Args(vector(), b, Pair((1, 2))), dropped, lambda: Args(vector(), b, b)]
+    return Case(f, vector(), Pair((1, 2)), Pair((1, 2)), observe=b, then=changes)
 
 
 @program(whole=False)
