@@ -21,9 +21,7 @@ bool IsOfGenerators(BorrowedRef callable) {
          reinterpret_cast<PyDescrObject*>(callable.get())->d_type == GeneratorType();
 }
 
-Ref StateOfGenerator(BorrowedRef generator) {
-  return Ref::Steal(PyObject_CallMethod(generator, "get_state", nullptr));
-}
+Ref StateOfGenerator(BorrowedRef generator) { return Ref::Steal(PyObject_CallMethod(generator, "get_state", nullptr)); }
 
 void RestoreGenerator(BorrowedRef generator, BorrowedRef state) {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;

@@ -61,3 +61,14 @@ def what_there_is():
         return x * sum(there), there, torch.backends.opt_einsum.is_available()
 
     return changed(f)
+
+
+@program
+def no_stream_where_there_is_no_device():
+    def f(x):
+        stream = torch.cuda.Stream() if torch.cuda.is_available() else None
+        with torch.cuda.stream(stream):
+            y = x + 1
+        return y * 2, torch.mtia.is_available(), torch.accelerator.is_available() == (stream is not None)
+
+    return changed(f)
