@@ -24,7 +24,7 @@ namespace framefuse {
 namespace {
 
 // In the order in which ReadGlobalState adds them.
-constexpr std::array<std::string_view, 27> kSwitchNames = {
+constexpr std::array<std::string_view, 30> kSwitchNames = {
     "grad mode",
     "inference mode",
     "forward grad mode",
@@ -49,6 +49,9 @@ constexpr std::array<std::string_view, 27> kSwitchNames = {
     "overrideable attention",
     "16-bit sums in math attention",
     "tf32 in cublas",
+    "tf32 set in two ways",
+    "mkldnn.deterministic",
+    "16-bit sums in cublas",
     "torch function mode skipped",
     "saved tensor hooks",
     "anomaly detection",
@@ -72,13 +75,16 @@ class Switches {
   unsigned count_ = 0;
 };
 
-// Throws where the user mixed the old and the new way of setting it; matmuls throw then, too.
-bool AllowsTf32(const at::Context& context) noexcept {
+// Asking throws where the user mixed the old and the new way of setting it; matmuls throw then, too.
+void AddTf32(const at::Context& context, Switches* s) noexcept {
+  bool allowed = false, mixed = false;
   try {
-    return context.allowTF32CuBLAS();
+    allowed = context.allowTF32CuBLAS();
   } catch (...) {
-    return false;
+    mixed = true;
   }
+  s->Add(allowed);
+  s->Add(mixed);
 }
 
 // torch 2.11 knows no such flag.
@@ -122,7 +128,9 @@ std::uint64_t ReadSwitches() {
   s.Add(context.userEnabledFA3SDP());
   s.Add(context.userEnabledOverrideableSDP());
   s.Add(context.allowFP16BF16ReductionMathSDP());
-  s.Add(AllowsTf32(context));
+  AddTf32(context, &s);
+  s.Add(context.deterministicMkldnn());
+  s.Add(context.allowFP16AccumulationCuBLAS());
   s.Add(SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>());
   s.Add(HasSavedTensorHooks());
   s.Add(torch::autograd::AnomalyMode::is_enabled());

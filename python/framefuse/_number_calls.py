@@ -98,13 +98,29 @@ def _huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _REDUCTIONS[reduction](torch.where(away <= delta, 0.5 * away * away, delta * (away - 0.5 * delta)))
 
 
+def _shape(data):
+    """Of a number, or of a list of what has one shape; else None."""
+    if type(data) in (int, float):
+        return ()
+    if type(data) not in (list, tuple, torch.Size) or len(data) == 0:
+        return None
+    shapes = [_shape(v) for v in data]
+    return (len(data), *shapes[0]) if shapes[0] is not None and all([s == shapes[0] for s in shapes]) else None
+
+
+def _flat(data):
+    return [data] if type(data) in (int, float) else [number for part in data for number in _flat(part)]
+
+
 def _tensor(data, **named):
-    numbers = type(data) in (list, tuple, torch.Size) and len(data) > 0 and all([type(v) in (int, float) for v in data])
-    if not numbers or not all([name in ("dtype", "device") for name in named]):
+    shape = _shape(data)
+    if not shape or not all([name in ("dtype", "device") for name in named]):
         return torch.tensor(data, **named)
+    numbers = _flat(data)
     if named.get("dtype") is None:
-        named["dtype"] = torch.get_default_dtype() if any([type(v) is float for v in data]) else torch.int64
-    return torch.stack([torch.tensor(v, **named) for v in data])
+        named["dtype"] = torch.get_default_dtype() if any([type(v) is float for v in numbers]) else torch.int64
+    made = torch.stack([torch.tensor(v, **named) for v in numbers])
+    return made if len(shape) == 1 else made.reshape(shape)
 
 
 def _unfold(input, dimension, size, step):

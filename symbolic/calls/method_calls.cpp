@@ -43,10 +43,32 @@ bool OnlyKeeps(PyTypeObject* owner, absl::string_view method) {
          (owner == DequeType() && (method == "append" || method == "appendleft"));
 }
 
-// What item() or tolist() gives, where the graph computes it; null: it cannot.
-Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item) {
+Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item, bool row_by_row);
+
+// tolist() of each row, as lists in a list; null: the graph computes not all.
+Ref RowsOf(tracing::Tracer& tracer, BorrowedRef tensor) {
+  constexpr std::int64_t kMostNumbers = 64;
   const at::Tensor& t = THPVariable_Unpack(tensor.get());
-  if (item ? t.sym_numel().maybe_as_int() != 1 : t.dim() > 1) return Ref();  // of more item() raises
+  const std::optional<std::int64_t> rows = t.sym_size(0).maybe_as_int(), count = t.sym_numel().maybe_as_int();
+  if (!rows || !count || *count > kMostNumbers) return Ref();
+  Ref lists = Ref::Steal(PyList_New(0));
+  for (std::int64_t i = 0; lists && i < *rows; ++i) {
+    const Ref row = Ref::Steal(PyObject_CallMethod(tensor, "select", "iL", 0, static_cast<long long>(i)));
+    const Ref list = row ? NumbersOf(tracer, row, false, true) : Ref();
+    if (!list || PyList_Append(lists, list) < 0) {
+      PyErr_Clear();  // a break is noted, whatever becomes of its error
+      return Ref();
+    }
+  }
+  return lists;
+}
+
+// What item() or tolist() gives, where the graph computes it; null: it cannot.
+Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item, bool row_by_row) {
+  const at::Tensor& t = THPVariable_Unpack(tensor.get());
+  if (item && t.sym_numel().maybe_as_int() != 1) return Ref();  // of more it raises
+  if (!item && t.dim() == 1 && t.sym_numel().maybe_as_int() == 0) return Ref::Steal(PyList_New(0));
+  if (!item && t.dim() > 1) return row_by_row ? RowsOf(tracer, tensor) : Ref();
   Ref numbers = tracer.UnbackedNumbersOf(tensor);
   const bool first = item && numbers && PyList_CheckExact(numbers.get());
   return first ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : std::move(numbers);
@@ -108,6 +130,11 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     if (std::optional<Value> done = contexts_.Call(*variable, name, args.subspan(1))) return *std::move(done);
     return natives_.CallNative(callable.object, args, kwnames);  // raises the TypeError
   }
+  if (descriptor->d_type == &PyModule_Type && name == "__getattribute__" && args.size() == 2 && !kwnames &&
+      PyModule_Check(self.object.get()) && PyUnicode_Check(args[1].object.get())) {
+    reads_.Consume(args[1]);
+    return attributes_.LoadAttr(act, self, args[1].object);
+  }
   // Of an object a method of it; of none, and of a class by itself, the function.
   if (descriptor->d_type == &PyFunction_Type && name == "__get__" && PyFunction_Check(self.object.get()) && !kwnames &&
       args.size() > 1 && args.size() < 4) {
@@ -147,7 +174,7 @@ std::optional<Value> MethodCalls::CallThatTells(ValueView callable, absl::string
     const tracing::Tracer::Suspended off;
     return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
   }
-  Ref numbers = NumbersOf(tracer_, tensor.object, name == "item");
+  Ref numbers = NumbersOf(tracer_, tensor.object, name == "item", !natives_.is_for_fx());
   return numbers ? std::optional(Value{std::move(numbers), kNoSource}) : std::nullopt;
 }
 

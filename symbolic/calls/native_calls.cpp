@@ -14,6 +14,7 @@
 #include "frame_eval/hook.h"
 #include "symbolic/ambient/shown_warnings.h"
 #include "symbolic/calls/each_element.h"
+#include "symbolic/calls/own_generators.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/fx_journal.h"
@@ -107,7 +108,8 @@ class Factors {
 }  // namespace
 
 NativeCalls::NativeCalls(Journals& journals)
-    : tracer_(journals.tracer()),
+    : journals_(journals),
+      tracer_(journals.tracer()),
       fx_(journals.fx()),
       breaks_(journals.breaks()),
       boundary_(journals.boundary()),
@@ -115,6 +117,8 @@ NativeCalls::NativeCalls(Journals& journals)
       writes_(journals.writes()),
       arguments_(journals.arguments()),
       of_arrays_(journals) {}
+
+bool NativeCalls::is_for_fx() const { return fx_.keep_values(); }
 
 Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   constexpr Py_ssize_t kDigitsOfAnySetting = 640;  // sys.set_int_max_str_digits takes no less
@@ -163,6 +167,8 @@ bool KnowsOfNoTensor(BorrowedRef callable, absl::Span<const ValueView> args) {
 
 Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,
                              BorrowedRef kwnames) {
+  OwnGenerators generators(journals_, *this);
+  if (std::optional<Value> drawn = generators.Draw(callable, args, kwnames)) return *std::move(drawn);
   if (!arguments_.PrepareForTorch(args)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
   const bool sharding = IsShardingFunction(callable);

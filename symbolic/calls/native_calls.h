@@ -37,11 +37,13 @@ class NativeCalls {
   Value MakeTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // The same of one symbolic number. Nothing: of another one, or the number must be looked at.
   std::optional<Value> TensorOfNumber(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  bool is_for_fx() const;  // the graph is one of torch's calls, each of them recorded as such
 
  private:
   Value CallEach(Activation& act, BorrowedRef list, const EachElement& each);
   Ref NumbersIn(BorrowedRef list);
 
+  Journals& journals_;
   tracing::Tracer& tracer_;
   FxJournal& fx_;
   BreakController& breaks_;

@@ -36,12 +36,13 @@ bool IsSized(const SizeOperations& operations, BorrowedRef object, bool looks_in
   return false;
 }
 
-// A list is looked into, too.
-bool HoldsNumber(const SizeOperations& operations, BorrowedRef object) {
+// Lists, and lists in them, are looked into, too.
+bool HoldsNumber(const SizeOperations& operations, BorrowedRef object, int depth = 0) {
+  constexpr int kDeepest = 8;
   PyObject* o = object;
   if (!PyList_CheckExact(o)) return operations.Holds(object);
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
-    if (operations.Holds(PyList_GET_ITEM(o, i))) return true;
+  for (Py_ssize_t i = 0; depth < kDeepest && i < PyList_GET_SIZE(o); ++i) {
+    if (HoldsNumber(operations, PyList_GET_ITEM(o, i), depth + 1)) return true;
   }
   return false;
 }

@@ -16,6 +16,7 @@
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/call_arguments.h"
 #include "symbolic/rules/number_arrays.h"
+#include "symbolic/rules/torch_generators.h"
 #include "symbolic/tracing/node_histories.h"
 
 namespace framefuse {
@@ -44,6 +45,7 @@ TorchSpecials::TorchSpecials(Journals& journals, CallEvaluator& calls, NativeCal
       arguments_(journals.arguments()),
       options_(journals.options()),
       natives_(natives),
+      own_generators_(journals, natives),
       arrays_(journals, natives),
       branches_(journals, calls, natives, autograd),
       transforms_(journals, natives),
@@ -100,6 +102,7 @@ Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable
 
 Value TorchSpecials::CallOfOwnTensor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                      BorrowedRef kwnames) {
+  if (IsOfGenerators(callable.object)) return own_generators_.Call(callable.object, args, kwnames);
   if (!args.empty() && objects_.Find(args[0].object) != nullptr) {
     return breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object));
   }

@@ -6,6 +6,7 @@
 
 #include "symbolic/calls/array_calls.h"
 #include "symbolic/calls/branch_calls.h"
+#include "symbolic/calls/own_generators.h"
 #include "symbolic/calls/tensor_copies.h"
 #include "symbolic/calls/transform_calls.h"
 #include "symbolic/evaluator/protocols.h"
@@ -40,6 +41,7 @@ class TorchSpecials {
   NativeArguments& arguments_;
   const CaptureOptions& options_;
   NativeCalls& natives_;
+  OwnGenerators own_generators_;
   ArrayCalls arrays_;
   BranchCalls branches_;
   TransformCalls transforms_;

@@ -133,7 +133,7 @@ class CaptureProtocols final : public Protocols {
   ClassStatements class_statements_{journals_, *this, entry_};
   NameAccess names_{journals_, native_, class_statements_};
   SpecialMethods special_{journals_, attributes_, calls_};
-  AttributeReads attributes_{journals_, *this, special_, missing_, tensor_attributes_, calls_};
+  AttributeReads attributes_{journals_, special_, missing_, tensor_attributes_, calls_};
   MissingAttributes missing_{journals_, special_};
   TensorAttributes tensor_attributes_{journals_, attributes_};
   AttributeWrites attribute_writes_{journals_, class_statements_, special_, attributes_, tensor_attributes_, calls_};

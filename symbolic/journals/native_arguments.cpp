@@ -22,6 +22,7 @@
 #include "symbolic/rules/native_items.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/rules/numpy_scalars.h"
+#include "symbolic/rules/torch_generators.h"
 
 namespace framefuse {
 namespace {
@@ -58,14 +59,6 @@ bool IsNativeIterator(BorrowedRef object) {
   PyTypeObject* type = object.type();
   return type->tp_iternext != nullptr && type->tp_traverse != nullptr && !IsPythonClass(type) &&
          !PyGen_CheckExact(object.get()) && !PyCoro_CheckExact(object.get()) && !PyAsyncGen_CheckExact(object.get());
-}
-
-bool IsGenerator(BorrowedRef object) {
-  static PyObject* const type = [] {
-    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
-    return torch ? PyObject_GetAttrString(torch, "Generator") : nullptr;
-  }();
-  return reinterpret_cast<PyObject*>(object.type()) == type;
 }
 
 bool IsTupleOfLeaves(BorrowedRef tuple) {
@@ -192,6 +185,10 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
     if (!PrepareTracked(*t, object, allow_instances)) return false;
     if (!t->has_shadow()) return true;
   }
+  // The graph would draw from this one in each call, and each call makes one of its own (OwnGenerators).
+  if (t == nullptr && for_torch_ && IsTorchGenerator(object)) {
+    return breaks_.BreakFalse(GraphBreakKind::kRandomState, "a draw by a generator that was made here");
+  }
   constexpr std::size_t kDeepest = 1000;  // each level takes of C's stack
   // What holds itself is in preparation already.
   if (!preparing_.insert(object.get()).second) return true;
@@ -269,7 +266,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
       // Of a marker nothing is known but which it is, and the graph draws from this very generator.
-      if (t.source != kNoSource && (Py_TYPE(o) == &PyBaseObject_Type || (for_torch_ && IsGenerator(object)) ||
+      if (t.source != kNoSource && (Py_TYPE(o) == &PyBaseObject_Type || (for_torch_ && IsTorchGenerator(object)) ||
                                     (IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)))) {
         reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
         return true;

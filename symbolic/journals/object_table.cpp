@@ -78,8 +78,8 @@ TrackedKind ObjectTable::Classify(BorrowedRef o) {
   if (PyList_CheckExact(o.get())) return TrackedKind::kList;
   if (IsExactDict(o) || type == DefaultDictType()) return TrackedKind::kDict;
   if (PyTuple_Check(o.get())) {
-    const bool plain = PyTuple_CheckExact(o.get()) || (type->tp_dictoffset == 0 && !IsStructSequenceType(type));
-    return plain ? TrackedKind::kTuple : TrackedKind::kOpaque;
+    const bool ends_by_code = type->tp_finalize != nullptr || type->tp_del != nullptr;  // and so would its shadow
+    return ends_by_code || IsStructSequenceType(type) ? TrackedKind::kOpaque : TrackedKind::kTuple;
   }
   if (PyAnySet_CheckExact(o.get())) return TrackedKind::kSet;
   if (type == DequeType()) return TrackedKind::kDeque;
@@ -177,7 +177,8 @@ bool ObjectTable::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
     if (instance_dicts_.contains(original.get()) || absl::c_any_of(frames_.all(), is_globals)) return true;
   }
   const bool has_attributes = kind == TrackedKind::kInstance || kind == TrackedKind::kModule ||
-                              kind == TrackedKind::kTensor || IsContainerOfClass(original);
+                              kind == TrackedKind::kTensor || IsContainerOfClass(original) ||
+                              (kind == TrackedKind::kTuple && original.type()->tp_dictoffset != 0);
   if (!has_attributes) return false;
   PyObject* dict = frame_ops::RawInstanceDict(original);
   if (dict == nullptr) return false;
@@ -293,6 +294,7 @@ Value ObjectTable::AdoptTuple(BorrowedRef original, SourceId source) {
   Ref shadow = is_the_empty_one ? Ref::Create(original) : private_api::NewTuple(type, size);
   Tracked* t = tracked_.Add(TrackedKind::kTuple, source, Ref::Create(original), shadow);
   t->realised = true;
+  if (type->tp_dictoffset != 0) tracked_.AddAttributes(t);
   bool done = true;
   for (Py_ssize_t i = 0; i < size; ++i) {
     const Ref index = Ref::Steal(PyLong_FromSsize_t(i));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/made_reads.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -80,8 +81,8 @@ BorrowedRef ListedFunction(BorrowedRef method) {
 
 }  // namespace
 
-AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, SpecialMethods& special,
-                               MissingAttributes& missing, TensorAttributes& tensor_attributes, CallEvaluator& calls)
+AttributeReads::AttributeReads(Journals& journals, SpecialMethods& special, MissingAttributes& missing,
+                               TensorAttributes& tensor_attributes, CallEvaluator& calls)
     : breaks_(journals.breaks()),
       boundary_(journals.boundary()),
       reads_(journals.reads()),
@@ -90,7 +91,6 @@ AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, SpecialMe
       contents_(journals.contents()),
       arguments_(journals.arguments()),
       made_(journals.made()),
-      meaning_(meaning),
       special_(special),
       missing_(missing),
       tensor_attributes_(tensor_attributes),
@@ -248,11 +248,13 @@ Value AttributeReads::BindDescriptor(Activation& act, BorrowedRef descriptor, So
   if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
   if (kind == &PyGetSetDescr_Type) return ReadGetSet(descriptor, owner, type);
   if (kind->tp_descr_get == nullptr) return objects_.Adopt(descriptor, source);
-  const Tracked* t = objects_.Find(owner.object);
+  Tracked* const t = objects_.Find(owner.object);
   if (kind == TupleGetterType() && t != nullptr && t->kind == TrackedKind::kTuple) {
     const Ref parts = Ref::Steal(PyObject_CallMethod(descriptor, "__reduce__", nullptr));  // (type, (index, doc))
     if (!parts) return Value();
-    return meaning_.GetItem(act, owner, ValueView(PyTuple_GET_ITEM(PyTuple_GET_ITEM(parts.get(), 1), 0), kNoSource));
+    const ValueView index(PyTuple_GET_ITEM(PyTuple_GET_ITEM(parts.get(), 1), 0), kNoSource);
+    if (std::optional<Value> item = contents_.OneItem(*t, index)) return *std::move(item);   // past a __getitem__
+    return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, cls)), kNoSource};  // raises
   }
   const bool binds = kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type;
   if (binds || (t == nullptr && !IsPythonClass(kind))) {  // what else C code binds
@@ -400,7 +402,8 @@ Value AttributeReads::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRe
 // What its type gives: __dict__, __annotations__ …
 Value AttributeReads::OwnObjectOfModule(ValueView module, BorrowedRef name) {
   Ref other = Ref::Steal(PyObject_GetAttr(module.object, name));
-  if (other && PyUnicode_Compare(name, N().klass) != 0) {
+  const bool bound = other && Py_IS_TYPE(other.get(), private_api::MethodWrapperType());
+  if (other && !bound && PyUnicode_Compare(name, N().klass) != 0) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a module"));
   }
   return boundary_.Wrap(std::move(other));

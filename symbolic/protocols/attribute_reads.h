@@ -27,7 +27,7 @@ class WriteJournal;
 
 class AttributeReads {
  public:
-  AttributeReads(Journals& journals, Protocols& meaning, SpecialMethods& special, MissingAttributes& missing,
+  AttributeReads(Journals& journals, SpecialMethods& special, MissingAttributes& missing,
                  TensorAttributes& tensor_attributes, CallEvaluator& calls);
 
   Value LoadAttr(Activation& act, ValueView owner, BorrowedRef name);
@@ -56,7 +56,6 @@ class AttributeReads {
   ObjectContents& contents_;
   NativeArguments& arguments_;
   MadeClasses& made_;
-  Protocols& meaning_;
   SpecialMethods& special_;
   MissingAttributes& missing_;
   TensorAttributes& tensor_attributes_;

@@ -11,6 +11,7 @@
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/native_items.h"
 #include "symbolic/rules/number_arrays.h"
+#include "symbolic/rules/torch_generators.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/sharded_tensors.h"
 
@@ -261,6 +262,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   }
   if (IsBuiltinIterator(type)) return OfIterator(object);
   if (PyContextToken_CheckExact(o)) return OfToken(object);
+  if (IsTorchGenerator(object)) return Add(RecipeOp::kCall, {}, MakerOfCopies(object).get());
   return OfInstance(object);
 }
 

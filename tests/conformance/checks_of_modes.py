@@ -66,6 +66,8 @@ LEFT = {
     "attention_order": (lambda: torch._C._set_sdp_priority_order([0, 1, 2, 3, 4]), None),
     "attention_sums": (lambda: torch._C._set_math_sdp_allow_fp16_bf16_reduction(True), None),
     "matmul_precision": (lambda: torch.set_float32_matmul_precision("medium"), None),
+    "fp16_accumulation": (lambda: torch._C._set_cublas_allow_fp16_accumulation(True), None),
+    "mkldnn_determinism": (lambda: torch._C._set_mkldnn_deterministic(True), None),
     "denormals": (lambda: torch.set_flush_denormal(True), None),
     "anomalies": (lambda: torch.autograd.set_detect_anomaly(True), None),
     "backward_threads": (lambda: torch._C._set_multithreading_enabled(False), None),

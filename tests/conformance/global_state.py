@@ -75,6 +75,10 @@ MODES = {
         torch._C._get_math_sdp_allow_fp16_bf16_reduction, torch._C._set_math_sdp_allow_fp16_bf16_reduction
     ),
     "matmul_precision": Mode(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "fp16_accumulation": Mode(
+        torch._C._get_cublas_allow_fp16_accumulation, torch._C._set_cublas_allow_fp16_accumulation
+    ),
+    "mkldnn_determinism": Mode(torch._C._get_mkldnn_deterministic, torch._C._set_mkldnn_deterministic),
     "denormals": Mode(_flushes_denormals, torch.set_flush_denormal),
     "anomalies": Mode(torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
     "backward_threads": Mode(torch.autograd.is_multithreading_enabled, torch._C._set_multithreading_enabled),

@@ -220,6 +220,15 @@ STATES = {
     "deterministic": lambda: deterministic(False),
     "deterministic, warnings only": lambda: deterministic(True),
     "mkldnn off": lambda: setting(torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled, False),
+    "mkldnn deterministic": lambda: setting(torch._C._get_mkldnn_deterministic, torch._C._set_mkldnn_deterministic, True),
+    "16-bit sums in cublas": lambda: setting(
+        torch._C._get_cublas_allow_fp16_accumulation, torch._C._set_cublas_allow_fp16_accumulation, True
+    ),
+    "tf32 set in two ways": lambda: setting(
+        lambda: torch._C._get_fp32_precision_getter("cuda", "matmul"),
+        lambda precision: torch._C._set_fp32_precision_setter("cuda", "matmul", precision),
+        "tf32",
+    ),
     "cudnn benchmark": lambda: torch.backends.cudnn.flags(enabled=True, benchmark=True),
     "cudnn off": lambda: torch.backends.cudnn.flags(enabled=False),
     "forward AD": torch.autograd.forward_ad.dual_level,

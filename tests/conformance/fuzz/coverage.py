@@ -36,6 +36,7 @@ ONE_OUTCOME = {
         False,
         "nothing is captured while such a mode is active, so the number of modes differs first",
     ),
+    ("part of a guard", "state: tf32 set in two ways"): (False, "torch's own questions raise then; tests/guards/test_torch_state.py meets it"),
     ("break", "Suspends"): (False, "no program of the fuzzer is a generator function; tests/python/test_suspended_functions.py meets it"),
     ("decomposition", "aten.cudnn_batch_norm"): (False, "it is of a GPU"),
     ("pass", "functionalize"): (True, "each graph is recorded, none functional before it"),

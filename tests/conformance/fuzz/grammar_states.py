@@ -88,6 +88,8 @@ _SWITCHES = (
     "torch.backends.cudnn.benchmark = {on}",
     "torch.backends.cudnn.deterministic = {on}",
     "torch._C._set_mkldnn_enabled({on})",
+    "torch._C._set_mkldnn_deterministic({on})",
+    "torch._C._set_cublas_allow_fp16_accumulation({on})",
     "torch.backends.cuda.enable_flash_sdp({on})",
     "torch.backends.cuda.enable_mem_efficient_sdp({on})",
     "torch.backends.cuda.enable_math_sdp({on})",

@@ -1,0 +1,105 @@
+#include "symbolic/calls/own_generators.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string_view>
+#include <utility>
+
+#include "symbolic/calls/native_calls.h"
+#include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/fakes.h"
+#include "symbolic/journals/fx_journal.h"
+#include "symbolic/journals/journals.h"
+#include "symbolic/journals/native_arguments.h"
+#include "symbolic/journals/object_table.h"
+#include "symbolic/messages/code_text.h"
+#include "symbolic/messages/graph_break.h"
+#include "symbolic/rules/torch_generators.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+namespace {
+
+constexpr std::int64_t kMostNumbers = 1 << 20;  // the entry keeps them
+
+bool IsFactory(std::string_view name) {
+  return name == "rand" || name == "randn" || name == "randint" || name == "randperm" || name == "normal";
+}
+
+// Also in a list of sizes, where torch reads it.
+bool ReadsFake(absl::Span<const ValueView> args) {
+  for (const ValueView& v : args) {
+    PyObject* o = v.object.get();
+    if (!PyList_Check(o) && !PyTuple_Check(o)) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      if (IsFakeTensor(PySequence_Fast_GET_ITEM(o, i))) return true;
+    }
+  }
+  return AnyFake(args);
+}
+
+bool IsOnCpu(BorrowedRef generator) {
+  const Ref device = Ref::Steal(PyObject_GetAttrString(generator, "device"));
+  const Ref type = device ? Ref::Steal(PyObject_GetAttrString(device, "type")) : Ref();
+  return type && PyUnicode_CompareWithASCIIString(type, "cpu") == 0;
+}
+
+}  // namespace
+
+OwnGenerators::OwnGenerators(Journals& journals, NativeCalls& natives)
+    : breaks_(journals.breaks()),
+      objects_(journals.objects()),
+      arguments_(journals.arguments()),
+      fx_(journals.fx()),
+      natives_(natives) {}
+
+Value OwnGenerators::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const auto refuse = [&] { return breaks_.Break(GraphBreakKind::kRandomState, DescribeCallable(callable)); };
+  const bool makes = PyType_Check(callable.get());
+  const bool own =
+      makes || (!args.empty() && IsTorchGenerator(args[0].object) && objects_.Find(args[0].object) == nullptr);
+  if (!own || fx_.keep_values()) return refuse();  // an FX graph runs the calls themselves
+  if (!arguments_.PrepareAll(args)) return Value();
+  Value result = natives_.CallNative(callable, args, kwnames);
+  if (result && makes && !IsOnCpu(result.object)) return refuse();
+  return result;
+}
+
+BorrowedRef OwnGenerators::GivenTo(absl::Span<const ValueView> args, BorrowedRef kwnames) const {
+  const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames.get()) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    const BorrowedRef given = args[args.size() - static_cast<std::size_t>(named - i)].object;
+    if (IsTorchGenerator(given) && objects_.Find(given) == nullptr) return given;
+  }
+  return BorrowedRef();
+}
+
+std::optional<Value> OwnGenerators::Draw(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const BorrowedRef generator = GivenTo(args, kwnames);
+  if (!generator) return std::nullopt;
+  if (!PyCFunction_Check(callable.get()) || !IsFactory(NameOfCallable(callable)) || ReadsFake(args)) {
+    return breaks_.Break(GraphBreakKind::kRandomState, DescribeCallable(callable));
+  }
+  return DrawFrom(generator, callable, args, kwnames);
+}
+
+Value OwnGenerators::DrawFrom(BorrowedRef generator, BorrowedRef callable, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
+  if (!arguments_.PrepareAll(args)) return Value();
+  Ref before;
+  {
+    const tracing::Tracer::Suspended off;
+    before = StateOfGenerator(generator);
+  }
+  if (!before) return Value();
+  Value drawn = natives_.MakeHostTensor(callable, args, kwnames);
+  const bool many = drawn && THPVariable_Unpack(drawn.object.get()).sym_numel() > kMostNumbers;
+  if (many) drawn = breaks_.Break(GraphBreakKind::kRandomState, "a draw of more than a million numbers");
+  if (!drawn) {  // what comes instead draws them
+    const tracing::Tracer::Suspended off;
+    RestoreGenerator(generator, before);
+  }
+  return drawn;
+}
+
+}  // namespace framefuse

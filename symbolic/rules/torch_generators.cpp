@@ -1,0 +1,39 @@
+#include "symbolic/rules/torch_generators.h"
+
+namespace framefuse {
+namespace {
+
+PyTypeObject* GeneratorType() {
+  static PyObject* const type = [] {
+    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+    return torch ? PyObject_GetAttrString(torch, "Generator") : nullptr;
+  }();
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+}  // namespace
+
+bool IsTorchGenerator(BorrowedRef object) { return object.type() == GeneratorType(); }
+
+bool IsOfGenerators(BorrowedRef callable) {
+  if (callable.get() == reinterpret_cast<PyObject*>(GeneratorType())) return true;
+  return Py_IS_TYPE(callable.get(), &PyMethodDescr_Type) &&
+         reinterpret_cast<PyDescrObject*>(callable.get())->d_type == GeneratorType();
+}
+
+Ref StateOfGenerator(BorrowedRef generator) { return Ref::Steal(PyObject_CallMethod(generator, "get_state", nullptr)); }
+
+void RestoreGenerator(BorrowedRef generator, BorrowedRef state) {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  const Ref done = Ref::Steal(PyObject_CallMethod(generator, "set_state", "O", state.get()));
+  if (!done) PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+}
+
+Ref MakerOfCopies(BorrowedRef generator) {
+  const Ref copy = Ref::Steal(PyObject_CallMethod(generator, "clone_state", nullptr));
+  return copy ? Ref::Steal(PyObject_GetAttrString(copy, "clone_state")) : Ref();
+}
+
+}  // namespace framefuse

@@ -1,0 +1,74 @@
+"""Torch's settings that a function reads, changed between calls: each is a fact of its own."""
+
+import torch
+
+from conformance.program import Case, program
+from conformance.sample import vector
+
+
+def changed(f, *changes):
+    return Case(f, vector(), then=[*changes, lambda: None])
+
+
+@program
+def tf32_of_matrix_products():
+    def f(x):
+        return x * (2 if torch.backends.cuda.matmul.allow_tf32 else 3)
+
+    def allow(on):
+        torch.backends.cuda.matmul.allow_tf32 = on
+
+    return changed(f, lambda: allow(True), lambda: allow(False))
+
+
+@program
+def sums_in_half_precision():
+    def f(x):
+        return x * (2 if torch.backends.cuda.matmul.allow_fp16_accumulation else 3)
+
+    def allow(on):
+        torch.backends.cuda.matmul.allow_fp16_accumulation = on
+
+    return changed(f, lambda: allow(True), lambda: allow(False))
+
+
+@program
+def determinism_that_only_warns():
+    def f(x):
+        warns = torch.is_deterministic_algorithms_warn_only_enabled()
+        return x * (2 if warns else 3), torch.get_deterministic_debug_mode()
+
+    def use(mode):
+        torch.use_deterministic_algorithms(mode != 0, warn_only=mode == 1)
+
+    return changed(f, lambda: use(1), lambda: use(2), lambda: use(0))
+
+
+@program
+def determinism_of_mkldnn():
+    def f(x):
+        return x * (2 if torch._C._get_mkldnn_deterministic() else 3)
+
+    return changed(
+        f, lambda: torch._C._set_mkldnn_deterministic(True), lambda: torch._C._set_mkldnn_deterministic(False)
+    )
+
+
+@program
+def what_there_is():
+    def f(x):
+        there = torch.backends.mps.is_available(), torch.backends.mkldnn.is_available(), torch.is_anomaly_enabled()
+        return x * sum(there), there, torch.backends.opt_einsum.is_available()
+
+    return changed(f)
+
+
+@program
+def no_stream_where_there_is_no_device():
+    def f(x):
+        stream = torch.cuda.Stream() if torch.cuda.is_available() else None
+        with torch.cuda.stream(stream):
+            y = x + 1
+        return y * 2, torch.mtia.is_available(), torch.accelerator.is_available() == (stream is not None)
+
+    return changed(f)
