@@ -97,6 +97,13 @@ class SaveChooser {
       const bool written = o.role == ir::OutputRole::kMutatedInput || o.version > 0;
       if (written || options_.results_go_on || !are_logits[At(root)]) may_be_written_[At(root)] = true;
     }
+    // Nor is such a result computed again itself: eager's nodes have saved it, and see what was written.
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      if (!must_be_backward_[i]) continue;
+      ir::ForEachUse(g_.nodes[i], [&](ValueId v) {
+        if (may_be_written_[At(aliases_.RootOf(v))]) as_it_was_[At(aliases_.RootOf(v))] = true;
+      });
+    }
   }
 
   // By root: that of which a softmax is taken, be it widened first. What eager saves of it is as large, and losses are
@@ -119,16 +126,16 @@ class SaveChooser {
   void ClassifyMaterialized() {
     in_memory_.assign(g_.values.size(), false);
     operand_in_backward_.assign(g_.values.size(), false);
-    compared_.assign(g_.values.size(), false);
+    as_it_was_.assign(g_.values.size(), false);
     // Backwards, so that what is read through views is found too.
     for (std::size_t i = g_.nodes.size(); i-- > 0;) {
       const Node& n = g_.nodes[i];
       if (IsView(*n.op)) {
         ThroughView(n, &in_memory_);
         ThroughView(n, &operand_in_backward_);
-        ThroughView(n, &compared_);
+        ThroughView(n, &as_it_was_);
       }
-      if (ir::Is(n.op, ir::OpName::kEqTensor)) ir::ForEachUse(n, [&](ValueId v) { compared_[At(v)] = true; });
+      if (ir::Is(n.op, ir::OpName::kEqTensor)) ir::ForEachUse(n, [&](ValueId v) { as_it_was_[At(v)] = true; });
       if (Fuses(*n.op)) continue;
       if (for_outputs_[i]) {
         ir::ForEachUse(n, [&](ValueId v) { in_memory_[At(v)] = true; });
@@ -200,7 +207,7 @@ class SaveChooser {
     if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
     // A second run may round in another way, and then a maximum's backward does not find it among its operands.
     for (ValueId v : n.outputs) {
-      if (v != kNoValue && compared_[At(v)]) return MaxFlow::kInfinite;
+      if (v != kNoValue && as_it_was_[At(v)]) return MaxFlow::kInfinite;
     }
     if (options_.save_all || !n.op->is_pointwise()) return MaxFlow::kInfinite;
     std::int64_t cost = 0;
@@ -279,7 +286,7 @@ class SaveChooser {
   std::vector<bool> is_output_;            // by value
   std::vector<bool> in_memory_;            // by value
   std::vector<bool> operand_in_backward_;  // by value
-  std::vector<bool> compared_;             // by value: for equality
+  std::vector<bool> as_it_was_;            // by value: compared for equality, or a result
   std::vector<bool> is_input_memory_;      // by value
   std::vector<bool> may_be_written_;       // by root
   std::vector<MaxFlow::Vertex> value_vertex_;

@@ -134,7 +134,11 @@ def results():
         z.mul_(3)
         return z * b, y
 
-    return _gradients([relu, transposed, of_its_data], [_by_data, _counted], "result")
+    def of_a_product(a, b):
+        y = a * 2 * b + 1
+        return y * b, y
+
+    return _gradients([relu, transposed, of_its_data, of_a_product], [_by_data, _counted], "result")
 
 
 def _pointwise(a, b):
