@@ -131,7 +131,7 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     return natives_.CallNative(callable.object, args, kwnames);  // raises the TypeError
   }
   if (descriptor->d_type == &PyModule_Type && name == "__getattribute__" && args.size() == 2 && !kwnames &&
-      PyModule_Check(self.object.get()) && PyUnicode_Check(args[1].object.get())) {
+      PyModule_CheckExact(self.object.get()) && PyUnicode_Check(args[1].object.get())) {
     reads_.Consume(args[1]);
     return attributes_.LoadAttr(act, self, args[1].object);
   }

@@ -13,6 +13,7 @@
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/class_numbers.h"
 #include "symbolic/journals/class_order.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
@@ -448,7 +449,7 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
   if (writes_.FindClassWrite(meta, name) == nullptr && GoesFirst(in_meta)) {
     return FieldOfClass(act, owner, name, in_meta);
   }
-  BorrowedRef found = reads_.LookupInType(type, name);
+  BorrowedRef found = made_.IsMade(type) ? reads_.LookupInType(type, name) : FindInClass(reads_, type, name);
   if (const OverlayWrite* w = writes_.FindClassWrite(type, name)) return Value{w->value, kNoSource};
   if (found) {
     const SourceId source =

@@ -7,6 +7,7 @@
 #include "symbolic/calls/class_statements.h"
 #include "symbolic/journals/backward_phase.h"
 #include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/class_numbers.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/fx_journal.h"
 #include "symbolic/journals/journals.h"
@@ -105,7 +106,7 @@ bool AttributeWrites::SetClassAttr(ValueView cls, BorrowedRef name, ValueView va
   const BorrowedRef setter = reads_.LookupInType(meta, SetattrName());
   const bool plain = IsPythonClass(type) && setter && Py_IS_TYPE(setter.get(), &PyWrapperDescr_Type) &&
                      meta->tp_setattro == PyType_Type.tp_setattro && !absl::StartsWith(text, "__") &&
-                     !binds(reads_.LookupInType(meta, name)) && !binds(reads_.LookupInType(type, name)) &&
+                     !binds(reads_.LookupInType(meta, name)) && !binds(FindInClass(reads_, type, name)) &&
                      !binds(value.object);
   Tracked* t = plain ? objects_.Find(objects_.Adopt(cls.object, reads_.ConstantSource(cls.object)).object) : nullptr;
   if (t == nullptr) {
