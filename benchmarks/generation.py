@@ -3,13 +3,13 @@
 Each case generates tokens greedily, one at a time; the length grows with each. `first run` is the time of one generation with compilation,
 `token` the median time a token of later ones, in seconds. `captures`: of framefuse, over all. A row is ok if framefuse's tokens are eager's
 and it never ran the forward as Python. `peer_wrong`: so many of torch.compile's generations have other tokens. Cases of transformers are
-there where that is installed; `static`: with its cache of a fixed length. The library compiles a forward with a static cache by itself, by
-torch.compile; here it must not, or no row would be eager's. framefuse's mode is "reduce-overhead" there on a GPU. torch.compile's is "default":
-the other one ends the process in torch 2.11, without framefuse, too.
+there where that is installed; `static`: with its cache of a fixed length. On a GPU framefuse's mode is "reduce-overhead" there. The library
+compiles such a forward by itself then, with torch.compile in that mode: that is torch.compile's time; for the others it is told not to.
 
     python benchmarks/generation.py [--out FILE] [--check] [--device cuda] [--rounds N] [case …]
 """
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ import framefuse
 
 class Case(NamedTuple):
     forward: "Callable[..., Any]"
-    generate: "Callable[[Callable[..., Any]], torch.Tensor]"  # with a forward in place of the model's
-    mode: str = "default"  # framefuse's
+    generate: "Callable[..., torch.Tensor]"  # with a forward in place of the model's
+    replays: bool = False  # framefuse replays CUDA graphs, and `generate(forward, by_itself=True)` lets the library compile
 
 
 def growing(device, tokens):
@@ -48,15 +48,16 @@ def of_library(model, device, tokens, **settings):
     start = torch.randint(5, 500, (2, 7), device=device)
     own = model.forward
 
-    def generate(forward):
+    length = {"max_new_tokens": tokens, "min_new_tokens": tokens}
+
+    def generate(forward, by_itself=False):
         model.forward = forward
         try:
-            return model.generate(start, max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False, disable_compile=True, **settings)
+            return model.generate(start, do_sample=False, disable_compile=not by_itself, **length, **settings)
         finally:
             model.forward = own
 
-    replays = torch.device(device).type == "cuda" and "cache_implementation" in settings
-    return Case(own, generate, "reduce-overhead" if replays else "default")
+    return Case(own, generate, torch.device(device).type == "cuda" and "cache_implementation" in settings)
 
 
 def cases(device, few):
@@ -82,8 +83,12 @@ def measure_case(name, case, rounds, tokens):
     torch._dynamo.reset()
     torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 64
     framefuse.reset()
-    ours = framefuse.compile(case.forward, mode=case.mode)
-    rivals = {"eager": case.forward, "framefuse": ours, "torch.compile": torch.compile(case.forward)}
+    ours = framefuse.compile(case.forward, mode="reduce-overhead" if case.replays else "default")
+    peer = functools.partial(case.generate, case.forward, by_itself=True)
+    if not case.replays:
+        peer = functools.partial(case.generate, torch.compile(case.forward))
+    eager = functools.partial(case.generate, case.forward)
+    rivals = {"eager": eager, "framefuse": functools.partial(case.generate, ours), "torch.compile": peer}
     before = framefuse.statistics()
     first, later, wrong = {}, {n: [] for n in rivals}, dict.fromkeys(rivals, 0)
     expected = None
@@ -93,7 +98,7 @@ def measure_case(name, case, rounds, tokens):
         for which in names[shift:] + names[:shift]:
             kept = []
             with torch.no_grad():
-                seconds = measure.seconds_of(lambda: kept.append(case.generate(rivals[which])))
+                seconds = measure.seconds_of(lambda: kept.append(rivals[which]()))
             expected = kept[0] if expected is None else expected
             wrong[which] += not torch.equal(kept[0], expected)
             if number:
@@ -103,7 +108,7 @@ def measure_case(name, case, rounds, tokens):
     after = framefuse.statistics()
     captures = after["captures"] - before["captures"]
     ok = wrong["framefuse"] == 0 and captures > 0 and after["eager_fallbacks"] == before["eager_fallbacks"]
-    facts = {"tokens": tokens, "captures": captures, "mode": case.mode, "peer_wrong": wrong["torch.compile"]}
+    facts = {"tokens": tokens, "captures": captures, "replays": case.replays, "peer_wrong": wrong["torch.compile"]}
     return [
         measure.row(f"{name}, {what}", seconds, "torch.compile", "framefuse", ok, **facts)
         for what, seconds in (("first run", first), ("token", later))
