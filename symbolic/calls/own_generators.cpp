@@ -80,25 +80,10 @@ std::optional<Value> OwnGenerators::Draw(BorrowedRef callable, absl::Span<const 
   if (!PyCFunction_Check(callable.get()) || !IsFactory(NameOfCallable(callable)) || ReadsFake(args)) {
     return breaks_.Break(GraphBreakKind::kRandomState, DescribeCallable(callable));
   }
-  return DrawFrom(generator, callable, args, kwnames);
-}
-
-Value OwnGenerators::DrawFrom(BorrowedRef generator, BorrowedRef callable, absl::Span<const ValueView> args,
-                              BorrowedRef kwnames) {
   if (!arguments_.PrepareAll(args)) return Value();
-  Ref before;
-  {
-    const tracing::Tracer::Suspended off;
-    before = StateOfGenerator(generator);
-  }
-  if (!before) return Value();
   Value drawn = natives_.MakeHostTensor(callable, args, kwnames);
   const bool many = drawn && THPVariable_Unpack(drawn.object.get()).sym_numel() > kMostNumbers;
   if (many) drawn = breaks_.Break(GraphBreakKind::kRandomState, "a draw of more than a million numbers");
-  if (!drawn) {  // what comes instead draws them
-    const tracing::Tracer::Suspended off;
-    RestoreGenerator(generator, before);
-  }
   return drawn;
 }
 

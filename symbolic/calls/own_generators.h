@@ -30,7 +30,6 @@ class OwnGenerators {
 
  private:
   BorrowedRef GivenTo(absl::Span<const ValueView> args, BorrowedRef kwnames) const;
-  Value DrawFrom(BorrowedRef generator, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
   BreakController& breaks_;
   ObjectTable& objects_;

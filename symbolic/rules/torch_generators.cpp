@@ -21,16 +21,6 @@ bool IsOfGenerators(BorrowedRef callable) {
          reinterpret_cast<PyDescrObject*>(callable.get())->d_type == GeneratorType();
 }
 
-Ref StateOfGenerator(BorrowedRef generator) { return Ref::Steal(PyObject_CallMethod(generator, "get_state", nullptr)); }
-
-void RestoreGenerator(BorrowedRef generator, BorrowedRef state) {
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
-  const Ref done = Ref::Steal(PyObject_CallMethod(generator, "set_state", "O", state.get()));
-  if (!done) PyErr_Clear();
-  PyErr_Restore(type, value, trace);
-}
-
 Ref MakerOfCopies(BorrowedRef generator) {
   const Ref copy = Ref::Steal(PyObject_CallMethod(generator, "clone_state", nullptr));
   return copy ? Ref::Steal(PyObject_GetAttrString(copy, "clone_state")) : Ref();

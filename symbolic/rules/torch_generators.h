@@ -10,9 +10,6 @@ namespace framefuse {
 bool IsTorchGenerator(BorrowedRef object);
 // The class of generators, or a method of theirs.
 bool IsOfGenerators(BorrowedRef callable);
-// Its state is a tensor that no graph knows of: nothing may be recorded meanwhile.
-Ref StateOfGenerator(BorrowedRef generator);
-void RestoreGenerator(BorrowedRef generator, BorrowedRef state);
 // What makes a new generator, in the state that this one is in now, each time it is called. Null: an error is set.
 Ref MakerOfCopies(BorrowedRef generator);
 
