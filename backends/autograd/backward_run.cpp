@@ -303,8 +303,12 @@ std::vector<std::size_t> BackwardRun::EarlyOutputs(const BackwardPlan::Variant& 
   return early;
 }
 
+AutogradNodePtr BackwardRun::NodeFor(std::size_t saved, autograd::Node& node) const {
+  return plan_->saved()[saved].reads.itself ? nullptr : node.getptr();
+}
+
 at::Tensor BackwardRun::Unpack(std::size_t saved, autograd::Node& node) const {
-  at::Tensor t = saved_[saved].unpack(node.getptr());
+  at::Tensor t = saved_[saved].unpack(NodeFor(saved, node));
   if (saved >= memory_.size() || !memory_[saved].storage) return t;
   const Memory& memory = memory_[saved];
   if (t.storage().is_alias_of(memory.storage) && t.storage_offset() == memory.offset) return t;

@@ -21,9 +21,6 @@
 
 namespace framefuse {
 
-using AutogradNodePtr = decltype(torch::autograd::Edge::function);
-
-// torch 2.11 counts nodes with shared_ptr, 2.13 with intrusive_ptr.
 template <typename NodeType, typename... Args>
 AutogradNodePtr MakeAutogradNode(Args&&... args) {
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13

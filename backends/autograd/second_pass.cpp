@@ -57,7 +57,7 @@ class BackwardRun::SecondPass {
 };
 
 at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
-  at::Tensor t = run_.saved_[saved].unpack(node_.getptr());
+  at::Tensor t = run_.saved_[saved].unpack(run_.NodeFor(saved, node_));
   const SavedValue& s = plan_.saved()[saved];
   if (!s.is_new) return t;
   for (const SeenWritten& w : run_.seen_written_) {
@@ -100,7 +100,7 @@ bool BackwardRun::SecondPass::IsAnyStale() {
   for (std::size_t s = 0; s < run_.saved_.size(); ++s) {
     if (!plan_.saved()[s].IsInputItself()) continue;
     try {
-      run_.saved_[s].unpack(node_.getptr());
+      run_.saved_[s].unpack(run_.NodeFor(s, node_));
     } catch (const c10::Error&) {
       return true;
     }

@@ -244,3 +244,28 @@ def data_of_other_types_and_sizes():
         return first
 
     return Case(run, matrix(2, 2).requires_grad_(), observe=layer, forward_only=True, then=[lambda: None])
+
+
+def _product_behind(y):
+    return (y * y).sum() + y.exp().sum()
+
+
+@program(whole=False)
+def inputs_that_are_detached_in_place():
+    """Eager's nodes refuse such an input where they have saved it itself, not what they made of it."""
+
+    def run(x):
+        found = []
+        for square in (_product_behind, torch.exp, torch.square):
+            y = x * 2
+            torch._dynamo.graph_break()
+            z = square(y)
+            torch._dynamo.graph_break()
+            y.detach_()
+            try:
+                found += torch.autograd.grad(z.sum(), x)
+            except RuntimeError as error:
+                found.append(str(error)[:60])
+        return found
+
+    return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)
