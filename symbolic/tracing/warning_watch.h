@@ -55,6 +55,7 @@ inline torch::PyWarningHandler::InternalHandler* BufferOfCaller() {
 // What torch's function that Python called has warned of before it came to its operator: the first, and none of them
 // is left for Python. Functions that are made of others warn above the recorder.
 inline std::optional<std::string> TakeWarningOfCaller() {
+  if (dynamic_cast<HandlerOfAttempt*>(c10::WarningUtils::get_warning_handler()) != nullptr) return std::nullopt;
   torch::PyWarningHandler::InternalHandler* buffer = BufferOfCaller();
   if (buffer == nullptr) return std::nullopt;
   std::vector<c10::Warning>& warnings = buffer->warning_buffer_;
