@@ -47,7 +47,8 @@ TEST_F(ObjectTableTest, KindsOfObjects) {
       {"type('O', (collections.OrderedDict,), {})()", TrackedKind::kDict},
       {"type('E', (list,), {'__del__': len})()", TrackedKind::kOpaque},  // the end of its shadow would run code
       {"type('S', (set,), {})()", TrackedKind::kSet},
-      {"type('T', (tuple,), {})()", TrackedKind::kOpaque},
+      {"type('T', (tuple,), {})()", TrackedKind::kTuple},
+      {"type('U', (tuple,), {'__del__': len})()", TrackedKind::kOpaque},
       {"iter([])", TrackedKind::kOpaque},
       {"range(3)", TrackedKind::kOpaque},
   };
