@@ -250,15 +250,14 @@ def _product_behind(y):
     return (y * y).sum() + y.exp().sum()
 
 
-@program(whole=False)
-def inputs_that_are_detached_in_place():
-    """Eager's nodes refuse such an input where they have saved it itself, not what they made of it."""
+def _detached_in_place(graph_break):
+    """Eager's nodes refuse such a tensor where they have saved it itself, not what they made of it."""
 
     def run(x):
         found = []
         for square in (_product_behind, torch.exp, torch.square):
             y = x * 2
-            torch._dynamo.graph_break()
+            graph_break()
             z = square(y)
             torch._dynamo.graph_break()
             y.detach_()
@@ -269,3 +268,13 @@ def inputs_that_are_detached_in_place():
         return found
 
     return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
+def inputs_that_are_detached_in_place():
+    return _detached_in_place(lambda: torch._dynamo.graph_break())
+
+
+@program(whole=False)
+def results_that_are_detached_in_place():
+    return _detached_in_place(lambda: None)
