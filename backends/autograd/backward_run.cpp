@@ -351,7 +351,21 @@ BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& varian
     if (At(i) < saved_.size()) unpacked.saved.push_back(look_at(At(i)));
   }
   for (std::size_t s : variant.looked_at) look_at(s);
+  RefuseDetached(variant.readers, &unpacked);
   return unpacked;
+}
+
+void BackwardRun::RefuseDetached(const std::vector<std::int32_t>& readers, Unpacked* unpacked) const {
+  for (std::size_t s : detached_.Find()) {
+    const std::vector<std::int64_t>& by = plan_->saved()[s].saved_by;
+    for (std::int32_t n : readers) {
+      if (std::find(by.begin(), by.end(), plan_->graph().nodes[At(n)].sequence) == by.end()) continue;
+      const ir::NodeIndex node = plan_->FirstOfTurn(n);
+      const bool first = unpacked->error == nullptr || node < unpacked->failed;
+      if (first) *unpacked = {{}, node, DetachedResults::Error()};
+      break;
+    }
+  }
 }
 
 autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,

@@ -21,6 +21,14 @@ namespace {
 
 namespace autograd = torch::autograd;
 
+std::exception_ptr UsedUp() {
+  try {
+    TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
 
 }  // namespace
@@ -149,7 +157,7 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
     if (plan_->TurnOfNode(n) < turn) run.push_back(n);
   }
   Unpacked found{{}, FirstUsedUp(run), nullptr};
-  const bool used_up = found.failed != ir::kNoNode;
+  if (found.failed != ir::kNoNode) found.error = UsedUp();
   for (std::size_t s = 0; s < saved_.size() && !run.empty(); ++s) {
     const std::vector<std::int32_t>& of_value = plan_->use().ReadersOf(s);
     const auto n = std::find_if(of_value.begin(), of_value.end(),
@@ -162,12 +170,7 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
       found.error = std::current_exception();
     }
   }
-  if (!used_up || found.error != nullptr) return found;
-  try {
-    TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
-  } catch (...) {
-    found.error = std::current_exception();
-  }
+  RefuseDetached(run, &found);
   return found;
 }
 

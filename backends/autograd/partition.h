@@ -29,7 +29,8 @@ struct SavedValue {
   // goes with it, if any does.
   bool is_copy = false;
   std::int32_t counts_with = -1;
-  ir::InputReads reads;  // of an input itself
+  ir::InputReads reads;                // of an input itself
+  std::vector<std::int64_t> saved_by;  // of a result (ir::SavedByOthers)
   bool IsInputItself() const { return is_input && !is_copy; }
 };
 

@@ -118,6 +118,22 @@ std::vector<InputReads> ReadsOfInputs(const Graph& graph) {
   return reads;
 }
 
+std::vector<std::vector<std::int64_t>> SavedByOthers(const Graph& graph) {
+  std::vector<std::vector<std::int64_t>> saved_by(graph.outputs.size());
+  for (std::size_t o = 0; o < saved_by.size(); ++o) {
+    const Output& output = graph.outputs[o];
+    const bool has_history = output.role == OutputRole::kUser && !IsView(output) && !output.turns.empty();
+    if (!has_history || output.value == kNoValue) continue;
+    for (const Node& n : graph.nodes) {
+      if (n.phase != Phase::kBackward || n.sequence < 0 || n.sequence == output.turns.front()) continue;
+      bool reads = false;
+      ForEachUse(n, [&](ValueId v) { reads = reads || v == output.value; });
+      if (reads && (saved_by[o].empty() || saved_by[o].back() != n.sequence)) saved_by[o].push_back(n.sequence);
+    }
+  }
+  return saved_by;
+}
+
 InputWrite WriteOf(const Graph& graph, StorageId storage) {
   InputWrite write;
   bool written = false;

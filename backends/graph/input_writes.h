@@ -43,6 +43,10 @@ struct InputReads {
 };
 std::vector<InputReads> ReadsOfInputs(const Graph& graph);
 
+// By output: of the nodes of eager's that have saved the result itself as their argument, the sequence numbers. Not of
+// the one that it was made by.
+std::vector<std::vector<std::int64_t>> SavedByOthers(const Graph& graph);
+
 // A strided tensor's memory and version as they are now. Neither keeping nor putting back counts as a write.
 class KeptMemory {
  public:

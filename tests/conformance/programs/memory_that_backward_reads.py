@@ -278,3 +278,51 @@ def inputs_that_are_detached_in_place():
 @program(whole=False)
 def results_that_are_detached_in_place():
     return _detached_in_place(lambda: None)
+
+
+def _gradient_or_error(z, x, **options):
+    try:
+        (gradient,) = torch.autograd.grad(z.sum(), x, retain_graph=True, **options)
+    except RuntimeError as error:
+        return str(error)[:60]
+    return gradient.detach()
+
+
+@program(whole=False)
+def detached_results_and_who_has_saved_them():
+    """The node that made a result reads it all the same; what was dropped without being detached is as it was."""
+
+    def made(x, written):
+        y = x.exp()
+        if written:
+            y = y.add_(1)
+        return y, y * y, y.sum(), y.view(-1).square()
+
+    def run(x):
+        found = []
+        for written in (False, True):
+            for detach, dropped in ((False, True), (True, False), (True, True)):
+                y, product, total, squares = made(x, written)
+                torch._dynamo.graph_break()
+                if detach:
+                    y.detach_()
+                if dropped:
+                    del y
+                for z in (total, product, squares):
+                    found += [_gradient_or_error(z, x), _gradient_or_error(z, x, create_graph=True)]
+        return found
+
+    return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
+def detached_results_that_hooks_keep():
+    def run(x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            y = x * 2
+            z = y * y
+        torch._dynamo.graph_break()
+        y.detach_()
+        return _gradient_or_error(z, x), y.requires_grad_().is_leaf
+
+    return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)

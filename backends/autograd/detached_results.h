@@ -1,0 +1,39 @@
+// DetachedResults: which results of one run the program has detached in place since (y.detach_()). Eager's nodes that
+// have saved such a result as their argument refuse it; the node that made it does not.
+// A result is not kept alive: it leads to the run. So its autograd meta tells when it dies whether it was detached.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_DETACHED_RESULTS_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_DETACHED_RESULTS_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <vector>
+
+namespace framefuse {
+
+class DetachedResults {
+ public:
+  // `result`: saved value `saved` as users see it, no view, with a history and nothing else of autograd's yet.
+  void Watch(std::size_t saved, const at::Tensor& result);
+  // Indices of saved values.
+  std::vector<std::size_t> Find() const;
+  // As eager's SavedVariable raises.
+  static std::exception_ptr Error();
+
+ private:
+  struct Watched {
+    std::size_t saved = 0;
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> result;
+    std::shared_ptr<const std::atomic<bool>> died_detached;
+    bool IsDetached() const;
+  };
+  std::vector<Watched> watched_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_DETACHED_RESULTS_H_
