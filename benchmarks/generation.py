@@ -2,9 +2,10 @@
 
 Each case generates tokens greedily, one at a time; the length grows with each. `first run` is the time of one generation with compilation,
 `token` the median time a token of later ones, in seconds. `captures`: of framefuse, over all. A row is ok if framefuse's tokens are eager's
-and it never ran the forward as Python. `peer_wrong`: so many of torch.compile's generations have other tokens. Cases of transformers are
-there where that is installed; `static`: with its cache of a fixed length. On a GPU framefuse's mode is "reduce-overhead" there. The library
-compiles such a forward by itself then, with torch.compile in that mode: that is torch.compile's time; for the others it is told not to.
+and it never ran the forward as Python. `peer_wrong`: so many of torch.compile's generations have other tokens. `peer_error`: it raised
+that, so the row's ratio is to eager's time. Cases of transformers are there where that is installed; `static`: with its cache of a fixed
+length. On a GPU framefuse's mode is "reduce-overhead" there. The library compiles such a forward by itself then, with torch.compile in that
+mode: that is torch.compile's time; for the others it is told not to.
 
     python benchmarks/generation.py [--out FILE] [--check] [--device cuda] [--rounds N] [case …]
 """
@@ -91,14 +92,22 @@ def measure_case(name, case, rounds, tokens):
     rivals = {"eager": eager, "framefuse": functools.partial(case.generate, ours), "torch.compile": peer}
     before = framefuse.statistics()
     first, later, wrong = {}, {n: [] for n in rivals}, dict.fromkeys(rivals, 0)
-    expected = None
+    expected, peer_error = None, None
     for number in range(rounds + 1):
         shift = number % len(rivals) if number else 0
         names = list(rivals)
         for which in names[shift:] + names[:shift]:
             kept = []
-            with torch.no_grad():
-                seconds = measure.seconds_of(lambda: kept.append(rivals[which]()))
+            try:
+                with torch.no_grad():
+                    seconds = measure.seconds_of(lambda: kept.append(rivals[which]()))
+            except Exception as error:  # noqa: BLE001
+                if which != "torch.compile":
+                    raise
+                peer_error = f"{type(error).__name__}: {error}"[:200]
+                for times in (rivals, first, later, wrong):
+                    times.pop(which, None)
+                continue
             expected = kept[0] if expected is None else expected
             wrong[which] += not torch.equal(kept[0], expected)
             if number:
@@ -108,9 +117,11 @@ def measure_case(name, case, rounds, tokens):
     after = framefuse.statistics()
     captures = after["captures"] - before["captures"]
     ok = wrong["framefuse"] == 0 and captures > 0 and after["eager_fallbacks"] == before["eager_fallbacks"]
-    facts = {"tokens": tokens, "captures": captures, "replays": case.replays, "peer_wrong": wrong["torch.compile"]}
+    facts = {"tokens": tokens, "captures": captures, "replays": case.replays}
+    facts |= {"peer_wrong": wrong["torch.compile"]} if peer_error is None else {"peer_error": peer_error}
+    reference = "torch.compile" if peer_error is None else "eager"
     return [
-        measure.row(f"{name}, {what}", seconds, "torch.compile", "framefuse", ok, **facts)
+        measure.row(f"{name}, {what}", seconds, reference, "framefuse", ok, **facts)
         for what, seconds in (("first run", first), ("token", later))
     ]
 

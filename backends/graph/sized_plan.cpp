@@ -50,8 +50,7 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Compile(Backend& backend, ir::G
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::CompileGeneral() const {
   absl::StatusOr<std::shared_ptr<Plan>> general = CompileBy(backend_, graph_, options_);
   if (general.ok()) return general;
-  FF_LOG(kFusion) << "operator by operator for sizes that did not come " << kOften
-                  << " times: " << MessageOf(general.status());
+  FF_LOG(kFusion) << "operator by operator for sizes that did not come often: " << MessageOf(general.status());
   Sizes hints;
   for (const ir::Symbol& s : graph_.exprs.symbols()) hints.push_back(s.hint);
   if (!graph_.has_unbacked()) FF_RETURN_IF_ERROR(CompileFor(hints).status());
@@ -71,7 +70,7 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::in
   auto known = by_sizes_.find(sizes);
   if (known == by_sizes_.end()) {
     if (guessed_) FF_RETURN_IF_ERROR(ir::CheckGuessed(ir::WithSizes(graph_, symbols)));
-    met_.push_front({sizes, 0, nullptr});
+    met_.push_front({sizes, 0, nullptr, false});
     known = by_sizes_.emplace(sizes, met_.begin()).first;
     if (met_.size() > kMostSizes) {
       by_sizes_.erase(met_.back().sizes);
@@ -80,11 +79,13 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::in
   }
   Met& met = *known->second;
   met_.splice(met_.begin(), met_, known->second);
-  if (met.plan == nullptr && ++met.times == kOften) {
+  if (met.plan == nullptr && ++met.times >= kOften * (static_plans_ + 1) && !met.refused) {
+    ++static_plans_;
     absl::StatusOr<std::shared_ptr<Plan>> plan = CompileFor(symbols);
     if (plan.ok()) {
       met.plan = *std::move(plan);
     } else {
+      met.refused = true;
       FF_LOG(kFusion) << "no kernels for these sizes alone: " << MessageOf(plan.status());
     }
   }

@@ -1,5 +1,7 @@
 // SizedPlan: the plan of a graph with symbolic sizes: one for all sizes, and for sizes that come often a static one,
-// as it would be without symbols. Where the graph itself computes some of them there is only the first.
+// as it would be without symbols. Each further one has to come more often: where many sizes take turns (a text that is
+// generated) a plan for each costs more than it saves. Where the graph itself computes some sizes there is only the
+// first.
 // Metadata that was guessed when the graph was recorded (ir::Node::guessed) is checked for each new set of sizes, and
 // of floats that sizes follow from. Invariant: thread-safe; keeps what belongs to the kMostSizes that came last.
 #ifndef FRAMEFUSE_BACKENDS_GRAPH_SIZED_PLAN_H_
@@ -33,12 +35,13 @@ class SizedPlan final : public Plan {
   absl::StatusOr<std::shared_ptr<Plan>> Choose(absl::Span<const std::int64_t> symbols) const;
 
   static constexpr std::size_t kMostSizes = 256;
-  static constexpr int kOften = 4;
+  static constexpr int kOften = 4;  // times this many, the n-th one
   using Sizes = std::vector<std::int64_t>;
   struct Met {
     Sizes sizes;
     int times = 0;
-    std::shared_ptr<Plan> plan;  // null: not often yet
+    std::shared_ptr<Plan> plan;  // null: not often yet, or refused
+    bool refused = false;
   };
 
   Backend& backend_;
@@ -48,6 +51,7 @@ class SizedPlan final : public Plan {
   const bool guessed_of_floats_;  // what was guessed may be of sizes that follow from floats
   std::shared_ptr<Plan> general_;
   mutable std::mutex mutex_;
+  mutable int static_plans_ = 0;  // ever tried
   mutable std::list<Met> met_;  // the last ones first
   mutable absl::flat_hash_map<Sizes, std::list<Met>::iterator> by_sizes_;
 };
