@@ -1,4 +1,5 @@
 // Steps of ATen operators. See step.h.
+#include <algorithm>
 #include <set>
 
 #include "backends/fusion/step.h"
@@ -11,8 +12,12 @@ namespace {
 
 class AtenStep final : public Step {
  public:
-  AtenStep(std::unique_ptr<Executable> executable, std::vector<ir::ValueId> inputs, std::vector<ir::ValueId> outputs)
-      : executable_(std::move(executable)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  AtenStep(std::unique_ptr<AtenSequence> executable, std::vector<ir::NodeIndex> nodes, std::vector<ir::ValueId> inputs,
+           std::vector<ir::ValueId> outputs)
+      : executable_(std::move(executable)),
+        nodes_(std::move(nodes)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)) {}
 
   absl::Status Run(CallState& call) const override {
     std::vector<at::Tensor> inputs, outputs(outputs_.size());
@@ -25,10 +30,18 @@ class AtenStep final : public Step {
     return absl::OkStatus();
   }
   std::vector<ir::ValueId> Reads() const override { return inputs_; }
+  absl::Span<const ir::NodeIndex> Operators() const override { return nodes_; }
+  bool WriteOver(ir::ValueId result, ir::ValueId /*input*/) override {
+    const auto o = std::find(outputs_.begin(), outputs_.end(), result);
+    if (o == outputs_.end()) return false;
+    executable_->WriteOver(static_cast<std::size_t>(o - outputs_.begin()));
+    return true;
+  }
   std::vector<PlanGroup> Explain() const override { return executable_->Explain(); }
 
  private:
-  std::unique_ptr<Executable> executable_;
+  std::unique_ptr<AtenSequence> executable_;
+  std::vector<ir::NodeIndex> nodes_;
   std::vector<ir::ValueId> inputs_, outputs_;
 };
 
@@ -57,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Step>> MakeAtenStep(const ir::Graph& graph, const
   }
   auto executable = AtenSequence::CreateRewritten(builder.Take());
   if (!executable.ok()) return executable.status();
-  return std::make_unique<AtenStep>(*std::move(executable), std::move(inputs), outputs);
+  return std::make_unique<AtenStep>(*std::move(executable), nodes, std::move(inputs), outputs);
 }
 
 }  // namespace framefuse::fusion

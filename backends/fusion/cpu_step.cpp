@@ -81,6 +81,9 @@ class CpuStep final : public Step {
   }
 
   bool IsKernel() const override { return checks_.empty(); }
+  absl::Span<const ir::NodeIndex> Operators() const override {
+    return fallback_ == nullptr ? absl::Span<const ir::NodeIndex>() : fallback_->Operators();
+  }
   bool WriteOver(ValueId result, ValueId input) override {
     return kernels_.size() == 1 && ReadsBeforeItWrites(kernels_[0].lowered, result, input) &&
            operands_.WriteOver(result, input);

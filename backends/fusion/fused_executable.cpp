@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
+#include "backends/fusion/early_writes.h"
 #include "backends/fusion/join_slices.h"
 #include "backends/fusion/lift_views.h"
 #include "backends/fusion/move_to_front.h"
@@ -359,6 +360,10 @@ void FusedExecutable::AllowOverwrites(absl::Span<const Overwrite> overwrites) {
     const ir::Input& input = graph_.inputs[static_cast<std::size_t>(o.input)];
     const ValueId result = graph_.outputs[static_cast<std::size_t>(o.output)].value;
     if (input.overlap_class != 0 || result == kNoValue || outputs_of[static_cast<std::size_t>(result)] != 1) continue;
+    if (const std::size_t s = FindEarlyWrite(graph_, steps_, result, input.value); s < steps_.size()) {
+      if (steps_[s]->WriteOver(result, input.value)) first_write_ = std::min(first_write_, s);
+      continue;
+    }
     const std::size_t last = LastReader(input.value);
     for (std::size_t s = std::max(kernels, last); s < steps_.size(); ++s) {
       if (!steps_[s]->WriteOver(result, input.value)) continue;
@@ -417,7 +422,9 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     absl::Status status = RunStep(*steps_[s], call, profiled);
     if (!status.ok()) {
-      s < first_write_ ? MarkInputsUntouched(status) : MarkInputsTouched(status);
+      if (s < first_write_) MarkInputsUntouched(status);
+      // Operators say themselves whether they came to the first write.
+      if (s > first_write_ || (s == first_write_ && steps_[s]->IsKernel())) MarkInputsTouched(status);
       return status;
     }
     for (ValueId v : release_[s]) (*slots)[static_cast<std::size_t>(v)].reset();

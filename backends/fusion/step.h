@@ -36,6 +36,8 @@ class Step {
   virtual std::vector<PlanGroup> Explain() const = 0;
   // Nothing but a lack of memory makes it fail.
   virtual bool IsKernel() const { return false; }
+  // Nodes that it runs as operators, in that order, or may, for kernels that check an index; empty: none, or not known.
+  virtual absl::Span<const ir::NodeIndex> Operators() const { return {}; }
   // From now on writes `result` over the memory of `input`, where a call gives it in the recorded layout. False: the
   // step does not, because it reads `input` at other points than it writes, or after that.
   virtual bool WriteOver(ir::ValueId /*result*/, ir::ValueId /*input*/) { return false; }

@@ -52,7 +52,7 @@ class SizedPlan final : public Plan {
   std::shared_ptr<Plan> general_;
   mutable std::mutex mutex_;
   mutable int static_plans_ = 0;  // ever tried
-  mutable std::list<Met> met_;  // the last ones first
+  mutable std::list<Met> met_;    // the last ones first
   mutable absl::flat_hash_map<Sizes, std::list<Met>::iterator> by_sizes_;
 };
 

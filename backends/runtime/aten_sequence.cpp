@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "backends/graph/uses.h"
 #include "backends/passes/scatter_offsets.h"
 #include "backends/runtime/cond_operator.h"
+#include "backends/runtime/in_place_form.h"
 #include "backends/runtime/layout_check.h"
 #include "backends/runtime/node_text.h"
 #include "backends/runtime/view_memo.h"
@@ -99,6 +101,7 @@ struct AtenSequence::PlanStep {
   std::optional<c10::Scalar> scalars[2];
   std::unique_ptr<ViewMemo> view;  // of operators that it serves
   std::int32_t node = 0;
+  InPlaceForm in_place;
   ValueId whole = ir::kNoValue;     // its first argument, where the operator copies all of its storage
   ValueId laid_out = ir::kNoValue;  // its first argument, where the operator goes by places in memory
 };
@@ -108,23 +111,35 @@ struct AtenSequence::Frame {
   std::vector<std::int64_t> exprs;
   torch::jit::Stack stack;
   bool views_from_memo = false;
+  bool wrote = false;  // an operator's in-place form has written an input
 };
 
 AtenSequence::AtenSequence() = default;
 AtenSequence::~AtenSequence() = default;
 
 absl::StatusOr<std::unique_ptr<Executable>> AtenSequence::Create(ir::Graph graph, const BackendOptions&) {
+  FF_ASSIGN_OR_RETURN(std::unique_ptr<AtenSequence> made, CreateRewritten(std::move(graph)));
+  made->says_strides_ = true;
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<AtenSequence>> AtenSequence::CreateRewritten(ir::Graph graph) {
   auto sequence = std::unique_ptr<AtenSequence>(new AtenSequence);
   FF_RETURN_IF_ERROR(PrepareConds(graph));
   sequence->graph_ = std::move(graph);
   sequence->Build();
+  sequence->says_strides_ = false;
   return sequence;
 }
 
-absl::StatusOr<std::unique_ptr<Executable>> AtenSequence::CreateRewritten(ir::Graph graph) {
-  FF_ASSIGN_OR_RETURN(std::unique_ptr<Executable> made, Create(std::move(graph), BackendOptions()));
-  static_cast<AtenSequence&>(*made).says_strides_ = false;
-  return made;
+void AtenSequence::WriteOver(std::size_t output) {
+  const ValueId result = graph_.outputs[output].value;
+  for (PlanStep& s : steps_) {
+    const ir::Node& n = graph_.nodes[At(s.node)];
+    if (std::find(n.outputs.begin(), n.outputs.end(), result) == n.outputs.end()) continue;
+    s.in_place = InPlaceFormOf(graph_, n);
+    s.call = Call::kBoxed;
+  }
 }
 
 namespace {
@@ -383,6 +398,14 @@ void AtenSequence::RunStep(const PlanStep& step, Frame& frame) const {
   step.view != nullptr&& frame.views_from_memo ? RunView(step, frame) : CallOperator(step, frame);
 }
 
+const c10::OperatorHandle& AtenSequence::HandleOf(const PlanStep& step, Frame& frame) {
+  if (step.in_place.op == nullptr) return *step.handle;
+  const auto value = [&](ValueId v) -> const at::Tensor& { return frame.slots[At(v)].toTensor(); };
+  if (!AreWithin(step.in_place.indices, value(step.args[0].use.slot), value)) return *step.handle;
+  frame.wrote = true;
+  return step.in_place.op->handle();
+}
+
 void AtenSequence::CallOperator(const PlanStep& step, Frame& frame) const {
   auto tensor = [&](std::size_t arg) -> const at::Tensor& {
     return frame.slots[At(step.args[arg].use.slot)].toTensor();
@@ -391,11 +414,13 @@ void AtenSequence::CallOperator(const PlanStep& step, Frame& frame) const {
     if (step.outputs[0] != kNoSlot) frame.slots[At(step.outputs[0])] = std::move(t);
   };
   switch (step.call) {
-    case Call::kBoxed:
+    case Call::kBoxed: {
+      const c10::OperatorHandle& handle = HandleOf(step, frame);
       Push(step, frame);
-      step.handle->callBoxed(frame.stack);
+      handle.callBoxed(frame.stack);
       Pop(step, frame);
       break;
+    }
     case Call::kUnary:
       define(step.handle->typed<Unary>().call(tensor(0)));
       break;
@@ -471,7 +496,7 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
     const ir::Node* node = current != nullptr ? &graph_.nodes[At(current->node)] : nullptr;
     absl::Status status =
         TorchErrorStatus(std::current_exception(), node != nullptr ? DescribeNode(graph_, *node) : "");
-    if (current != nullptr && current->node < first_write_) MarkInputsUntouched(status);
+    if (current != nullptr && current->node < first_write_ && !frame.wrote) MarkInputsUntouched(status);
     return status;
   }
   return absl::OkStatus();

@@ -19,13 +19,16 @@ class AtenSequence final : public Executable {
  public:
   static absl::StatusOr<std::unique_ptr<Executable>> Create(ir::Graph graph, const BackendOptions& options);
   // Of a graph in which other operators or kernels stand for those that it was recorded with: its strides are theirs.
-  static absl::StatusOr<std::unique_ptr<Executable>> CreateRewritten(ir::Graph graph);
+  static absl::StatusOr<std::unique_ptr<AtenSequence>> CreateRewritten(ir::Graph graph);
   ~AtenSequence() override;
 
   absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                    absl::Span<at::Tensor> outputs) const override;
   absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                             absl::Span<at::Tensor> outputs) const override;
+  // The node that makes the output, which has an InPlaceForm, writes the input's memory from now on. Nothing else reads
+  // the input. Called before any Run.
+  void WriteOver(std::size_t output);
   bool WritesInputs() const override { return first_write_ < kNoWrite; }
   std::vector<PlanGroup> Explain() const override;
 
@@ -44,6 +47,7 @@ class AtenSequence final : public Executable {
   absl::Status Execute(Frame& frame, absl::Span<const std::int64_t> symbols, absl::Span<at::Tensor> outputs) const;
   void RunStep(const PlanStep& step, Frame& frame) const;
   void RunView(const PlanStep& step, Frame& frame) const;
+  static const c10::OperatorHandle& HandleOf(const PlanStep& step, Frame& frame);
   void CallOperator(const PlanStep& step, Frame& frame) const;
   void Push(const PlanStep& step, Frame& frame) const;
   void LayOut(std::int32_t value, Frame& frame) const;

@@ -3,6 +3,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "backends/fusion/fused_executable.h"
@@ -34,7 +35,8 @@ std::vector<at::Tensor> InputsOf(const ir::Graph& graph) {
   for (const ir::Input& input : graph.inputs) {
     std::vector<std::int64_t> sizes;
     for (const ir::Dim& d : graph.value(input.value).sizes) sizes.push_back(d.constant());
-    inputs.push_back(at::randn(sizes));
+    const bool is_index = graph.value(input.value).dtype == c10::kLong;
+    inputs.push_back(is_index ? at::zeros(sizes, c10::kLong) : at::randn(sizes));
   }
   return inputs;
 }
@@ -183,6 +185,69 @@ input %1: f32[8, 16] argument
 %3: f32[8, 16] = aten.mul.Tensor(%1, %0)
 output %2 mutated_input=0
 output %3 user
+)",
+                                                {false}}),
+                         [](const auto& info) { return info.param.name; });
+
+// Parts that operators write: the input itself, also where the graph goes on.
+INSTANTIATE_TEST_SUITE_P(Parts, Overwriting,
+                         ::testing::Values(Case{"two_caches_at_one_index",
+                                                R"(graph "g" functional
+input %0: f32[5, 6] argument mutated=0
+input %1: f32[5, 6] argument mutated=1
+input %2: i64[2] argument
+input %3: f32[2, 6] argument
+%4: f32[5, 6] = aten.index_copy(%0, 0, %2, %3)
+%5: f32[5, 6] = aten.index_copy(%1, 0, %2, %3)
+%6: f32[6, 5]{strides=[1, 6]} = aten.t(%5)
+%7: f32[5, 5] = aten.mm(%4, %6)
+%8: f32[5, 5] = aten.sin(%7)
+output %4 mutated_input=0
+output %5 mutated_input=1
+output %8 user
+)",
+                                                {true, true}},
+                                           Case{"caches_of_two_sizes",
+                                                R"(graph "g" functional
+input %0: f32[5, 6] argument mutated=0
+input %1: f32[3, 6] argument mutated=1
+input %2: i64[1] argument
+input %3: f32[1, 6] argument
+%4: f32[5, 6] = aten.index_copy(%0, 0, %2, %3)
+%5: f32[3, 6] = aten.index_copy(%1, 0, %2, %3)
+output %4 mutated_input=0
+output %5 mutated_input=1
+)",
+                                                {false, true}},
+                                           Case{"by_subscripts",
+                                                R"(graph "g" functional
+input %0: f32[5, 6] argument mutated=0
+input %1: i64[2] argument
+input %2: f32[5, 2] argument
+%3: f32[5, 6] = aten.index_put(%0, [None, %1], %2, False)
+output %3 mutated_input=0
+)",
+                                                {true}},
+                                           Case{"the_old_cache_is_read",
+                                                R"(graph "g" functional
+input %0: f32[5, 6] argument mutated=0
+input %1: i64[1] argument
+input %2: f32[1, 6] argument
+%3: f32[5, 6] = aten.index_copy(%0, 0, %1, %2)
+%4: f32[5, 6] = aten.sin(%0)
+output %3 mutated_input=0
+output %4 user
+)",
+                                                {false}},
+                                           Case{"another_index_is_checked_after",
+                                                R"(graph "g" functional
+input %0: f32[5, 6] argument mutated=0
+input %1: i64[1] argument
+input %2: f32[1, 6] argument
+%3: f32[5, 6] = aten.index_copy(%0, 0, %1, %2)
+%4: f32[5, 1] = aten.index_select(%3, 1, %1)
+output %3 mutated_input=0
+output %4 user
 )",
                                                 {false}}),
                          [](const auto& info) { return info.param.name; });
