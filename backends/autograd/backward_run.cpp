@@ -101,6 +101,9 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
     const at::Tensor& t = outputs[At(s.index)];
     const bool is_visible = At(s.index) < visible_outputs;
     if (!is_visible) visible.ShareVersionWith(t);
+    // Where hooks keep saved tensors eager's nodes do not ask.
+    const bool is_asked = HasGates() && !at::SavedTensorDefaultHooks::get_hooks().has_value();
+    if (is_asked && !s.saved_by.empty() && t.grad_fn()) detached_.Watch(i, t);
     if (s.of_written >= 0) {
       const at::Tensor start = t.detach();
       const bool has_history = !edges_of_written_.empty() && edges_of_written_[i].is_valid();
@@ -351,21 +354,10 @@ BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& varian
     if (At(i) < saved_.size()) unpacked.saved.push_back(look_at(At(i)));
   }
   for (std::size_t s : variant.looked_at) look_at(s);
-  RefuseDetached(variant.readers, &unpacked);
+  const ir::NodeIndex refusing = detached_.FirstRefusing(*plan_, variant.readers);
+  const bool first = unpacked.error == nullptr || refusing < unpacked.failed;
+  if (refusing != ir::kNoNode && first) unpacked = {{}, refusing, DetachedResults::Error()};
   return unpacked;
-}
-
-void BackwardRun::RefuseDetached(const std::vector<std::int32_t>& readers, Unpacked* unpacked) const {
-  for (std::size_t s : detached_.Find()) {
-    const std::vector<std::int64_t>& by = plan_->saved()[s].saved_by;
-    for (std::int32_t n : readers) {
-      if (std::find(by.begin(), by.end(), plan_->graph().nodes[At(n)].sequence) == by.end()) continue;
-      const ir::NodeIndex node = plan_->FirstOfTurn(n);
-      const bool first = unpacked->error == nullptr || node < unpacked->failed;
-      if (first) *unpacked = {{}, node, DetachedResults::Error()};
-      break;
-    }
-  }
 }
 
 autograd::variable_list BackwardRun::Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,

@@ -80,8 +80,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // At last, of SavedValue::is_copy. `seen`: an output of the forward graph as users see it.
   void SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
                   std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
-  // Result `saved` as users see it.
-  void WatchDetached(std::size_t saved, const at::Tensor& result) { detached_.Watch(saved, result); }
   // The history that input `input` has since the graph has written it; it leads to this run.
   void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
 
@@ -163,8 +161,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // The first of the nodes before `turn` that fails, with its error.
   Unpacked FirstFailure(const std::vector<std::int32_t>& readers, std::int64_t turn, torch::autograd::Node& node);
   Unpacked UnpackFor(const BackwardPlan::Variant& variant, const GradientTargets& targets) const;
-  // If one of these nodes comes first that has saved a result which is detached since.
-  void RefuseDetached(const std::vector<std::int32_t>& readers, Unpacked* unpacked) const;
   // `last`: which of the early ones came last.
   torch::autograd::variable_list Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
                                          torch::autograd::variable_list tangents, const GradientTargets& targets,

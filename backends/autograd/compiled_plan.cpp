@@ -53,7 +53,7 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
     std::vector<ViewPlan> views = PlanViews(graph);
     const std::vector<bool> read = ir::WrittenAndRead(graph);
-    const Reads reads{ir::ReadsOfInputs(graph), ir::SavedByOthers(graph)};
+    const CapturedReads reads = ReadsOf(graph);
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
@@ -332,22 +332,7 @@ class CompiledPlan final : public Plan {
                              : SegmentedExecutable::Create(graph, factory_, options);
   }
 
-  // What of the graph as captured its backward reads.
-  struct Reads {
-    std::vector<ir::InputReads> of_inputs;
-    std::vector<std::vector<std::int64_t>> of_outputs;
-  };
-  static void AddReads(const Reads& reads, Partitioned* parts) {
-    for (SavedValue& s : parts->saved) {
-      if (s.IsInputItself()) s.reads = reads.of_inputs[At(s.index)];
-      if (s.is_input || s.is_copy || s.of_written >= 0) continue;
-      const auto& outputs = parts->forward_output;
-      const auto o = static_cast<std::size_t>(std::find(outputs.begin(), outputs.end(), s.index) - outputs.begin());
-      if (o < reads.of_outputs.size()) s.saved_by = reads.of_outputs[o];
-    }
-  }
-
-  absl::Status CompileTraining(Graph graph, const Reads& reads, Stopwatch& watch) {
+  absl::Status CompileTraining(Graph graph, const CapturedReads& reads, Stopwatch& watch) {
     FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(std::move(graph), options_));
     AddReads(reads, &parts);
     watch.Lap("partition");

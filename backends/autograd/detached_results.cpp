@@ -3,7 +3,10 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -45,12 +48,20 @@ bool DetachedResults::Watched::IsDetached() const {
   return !at::Tensor(std::move(impl)).grad_fn();
 }
 
-std::vector<std::size_t> DetachedResults::Find() const {
-  std::vector<std::size_t> found;
+ir::NodeIndex DetachedResults::FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const {
+  ir::NodeIndex first = ir::kNoNode;
   for (const Watched& w : watched_) {
-    if (w.IsDetached()) found.push_back(w.saved);
+    if (!w.IsDetached()) continue;
+    const std::vector<std::int64_t>& by = plan.saved()[w.saved].saved_by;
+    const auto refuses = [&](std::int32_t n) {
+      return std::find(by.begin(), by.end(), plan.graph().nodes[At(n)].sequence) != by.end();
+    };
+    const auto n = std::find_if(readers.begin(), readers.end(), refuses);
+    if (n == readers.end()) continue;
+    const ir::NodeIndex node = plan.FirstOfTurn(*n);
+    if (first == ir::kNoNode || node < first) first = node;
   }
-  return found;
+  return first;
 }
 
 std::exception_ptr DetachedResults::Error() {

@@ -9,9 +9,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <vector>
+
+#include "backends/autograd/backward_plan.h"
 
 namespace framefuse {
 
@@ -19,8 +22,8 @@ class DetachedResults {
  public:
   // `result`: saved value `saved` as users see it, no view, with a history and nothing else of autograd's yet.
   void Watch(std::size_t saved, const at::Tensor& result);
-  // Indices of saved values.
-  std::vector<std::size_t> Find() const;
+  // The first node of eager's, of those that the readers are of, that refuses a result; kNoNode: none.
+  ir::NodeIndex FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const;
   // As eager's SavedVariable raises.
   static std::exception_ptr Error();
 

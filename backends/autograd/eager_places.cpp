@@ -170,7 +170,9 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
       found.error = std::current_exception();
     }
   }
-  RefuseDetached(run, &found);
+  const ir::NodeIndex refusing = detached_.FirstRefusing(*plan_, run);
+  const bool first = found.error == nullptr || refusing < found.failed;
+  if (refusing != ir::kNoNode && first) found = {{}, refusing, DetachedResults::Error()};
   return found;
 }
 

@@ -1,6 +1,5 @@
 #include "backends/autograd/output_history.h"
 
-#include <ATen/SavedTensorHooks.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -162,20 +161,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     if (t.requires_grad()) run->SeeWritten(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
   }
   run->SaveOutputs(outputs, visible_outputs_, only);
-  WatchDetached(*run, outputs);
   run->SaveCopies(inputs, outputs, visible_outputs_, seen);
-}
-
-// Where hooks keep saved tensors eager's nodes do not ask.
-void OutputHistory::WatchDetached(BackwardRun& run, absl::Span<const at::Tensor> outputs) const {
-  if (!run.HasGates() || at::SavedTensorDefaultHooks::get_hooks().has_value()) return;
-  const std::vector<SavedValue>& saved = plan_->saved();
-  for (std::size_t s = 0; s < saved.size(); ++s) {
-    if (saved[s].saved_by.empty()) continue;
-    const auto o = std::find(outputs_.begin(), outputs_.end(), saved[s].index);
-    const at::Tensor& t = outputs[At(saved[s].index)];
-    if (o != outputs_.end() && t.grad_fn()) run.WatchDetached(s, t);
-  }
 }
 
 // A write of the input after this run is noticed where the output is saved, and this run's writes are none after it.

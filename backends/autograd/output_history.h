@@ -52,7 +52,6 @@ class OutputHistory {
                                                     const std::shared_ptr<BackwardRun>& run) const;
   void MakeGates(std::vector<torch::autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
-  void WatchDetached(BackwardRun& run, absl::Span<const at::Tensor> outputs) const;
   void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   // What is saved of `written`, with which the input was written, is the input's memory from now on.
   void TakeMemoryOf(const at::Tensor& input, const at::Tensor& written, std::int32_t output,

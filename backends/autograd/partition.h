@@ -48,6 +48,15 @@ struct Partitioned {
 
 absl::StatusOr<Partitioned> Partition(ir::Graph joint, const BackendOptions& options);
 
+// What the backward of a graph as it was captured reads, by input and by output; for the saved values of what it
+// became.
+struct CapturedReads {
+  std::vector<ir::InputReads> of_inputs;
+  std::vector<std::vector<std::int64_t>> of_outputs;
+};
+CapturedReads ReadsOf(const ir::Graph& captured);
+void AddReads(const CapturedReads& reads, Partitioned* parts);
+
 // Bytes of a value at the hints; numbers count 8.
 std::int64_t BytesOf(const ir::Graph& graph, ir::ValueId value);
 

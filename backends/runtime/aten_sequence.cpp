@@ -21,6 +21,7 @@
 #include "backends/runtime/in_place_form.h"
 #include "backends/runtime/layout_check.h"
 #include "backends/runtime/node_text.h"
+#include "backends/runtime/prepared_arg.h"
 #include "backends/runtime/view_memo.h"
 #include "common/check.h"
 #include "common/config.h"
@@ -31,23 +32,6 @@ namespace framefuse {
 namespace {
 using ir::Arg;
 using ir::ValueId;
-
-constexpr std::int32_t kNoSlot = -1;
-
-// A value's slot as an argument; `last` moves it out of the frame.
-struct SlotUse {
-  std::int32_t slot = kNoSlot;
-  bool last = false;
-};
-
-struct PreparedArg {
-  enum class Kind : std::uint8_t { kConstant, kSlot, kTensorList, kOptionalTensorList, kDim, kDimList };
-  Kind kind = Kind::kConstant;
-  c10::IValue constant;
-  SlotUse use;
-  std::vector<SlotUse> uses;
-  std::vector<ir::Dim> dims;
-};
 
 // Signatures that are called without boxing: nearly all pointwise operators.
 using Unary = at::Tensor(const at::Tensor&);
@@ -141,40 +125,6 @@ void AtenSequence::WriteOver(std::size_t output) {
     s.call = Call::kBoxed;
   }
 }
-
-namespace {
-
-PreparedArg Prepare(const Arg& arg, const ir::OpArgument& schema) {
-  PreparedArg p;
-  switch (arg.kind) {
-    case Arg::Kind::kNone:
-      if (schema.type == ir::ArgType::kTensor) p.constant = at::Tensor();
-      break;
-    case Arg::Kind::kConstant:
-      p.constant = arg.constant;
-      break;
-    case Arg::Kind::kValue:
-      p.kind = PreparedArg::Kind::kSlot;
-      p.use.slot = arg.value;
-      break;
-    case Arg::Kind::kValueList:
-      p.kind = schema.type == ir::ArgType::kOptionalTensorList ? PreparedArg::Kind::kOptionalTensorList
-                                                               : PreparedArg::Kind::kTensorList;
-      for (ValueId v : arg.values) p.uses.push_back({v, false});
-      break;
-    case Arg::Kind::kDim:
-      p.kind = PreparedArg::Kind::kDim;
-      p.dims = arg.dims;
-      break;
-    case Arg::Kind::kDimList:
-      p.kind = PreparedArg::Kind::kDimList;
-      p.dims = arg.dims;
-      break;
-  }
-  return p;
-}
-
-}  // namespace
 
 void AtenSequence::Build() {
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {

@@ -14,8 +14,8 @@ namespace {
 
 using ir::OpName;
 
-constexpr ir::OpNames kWriteParts{OpName::kIndexAdd,    OpName::kIndexCopy,  OpName::kIndexPut,
-                                  OpName::kScatterSrc,  OpName::kScatterAdd, OpName::kScatterValue,
+constexpr ir::OpNames kWriteParts{OpName::kIndexAdd,        OpName::kIndexCopy,  OpName::kIndexPut,
+                                  OpName::kScatterSrc,      OpName::kScatterAdd, OpName::kScatterValue,
                                   OpName::kScatterReduceTwo};
 
 // "aten.scatter.src" → "aten.scatter_.src"
