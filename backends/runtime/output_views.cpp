@@ -86,6 +86,10 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
   return recipe;
 }
 
+bool ViewRecipe::EndsAsStrided() const {
+  return by_strides_ || (!steps_.empty() && ir::Is(steps_.back().op, ir::OpName::kAsStrided));
+}
+
 bool ViewRecipe::MayThrow() const {
   return by_strides_ || std::any_of(steps_.begin(), steps_.end(),
                                     [](const ViewStep& s) { return ir::Is(s.op, ir::OpName::kAsStrided); });
