@@ -28,8 +28,8 @@ ir::OpId GivesElements();
 // (made, of): the first, which nobody has saved. While there are UnknownValues, it is one if one of the others is.
 ir::OpId NotesUnsaved();
 
-// Values of one differentiable run that are computed from what stands for inputs whose elements are gone, and those that
-// were saved and have been written, or used up, since.
+// Values of one differentiable run that are computed from what stands for inputs whose elements are gone, and those
+// that were saved and have been written, or used up, since.
 class UnknownValues {
  public:
   explicit UnknownValues(absl::Span<const at::Tensor> inputs);

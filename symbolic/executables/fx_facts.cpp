@@ -53,7 +53,7 @@ void AddSpent(const FxGraph& graph, const Closed& closed, Capture& capture, FxFa
   for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
     const ir::Output& o = recorded.outputs[i];
     const ir::Output& of = ir::WithHistory(recorded, o);
-    if (!of.spent) continue;
+    if (!o.requires_grad || !of.spent) continue;
     FxFacts::Spent spent{i, {}, {o.grad_fn, of.underivable}, &of != &o};
     for (const std::int32_t behind : ir::InputsNeededFor(recorded, of.value)) {
       const tracing::TracedInput& in = closed.graph.inputs[static_cast<std::size_t>(behind)];

@@ -261,3 +261,23 @@ def results_that_a_later_node_has_saved():
         return found
 
     return Case(run, observe=leaves, forward_only=True)
+
+
+@program(whole=False)
+def data_written_in_the_graph_that_has_read_it():
+    """The first derivative reads what is there now, and so does the second, by the nodes that saved it."""
+
+    def f(x, w):
+        y = x * x * w
+        x.data.mul_(3)
+        return y
+
+    def run():
+        x, w = leaf(), leaf(3, 0.5)
+        torch._dynamo.graph_break()
+        y = f(x, w)
+        torch._dynamo.graph_break()
+        (first,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+        return first.detach(), torch.autograd.grad(first.square().sum(), (x, w), allow_unused=True)
+
+    return Case(run, forward_only=True)
