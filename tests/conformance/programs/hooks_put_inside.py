@@ -173,14 +173,19 @@ def beside_an_equal_value():
 def of_an_argument_that_is_written_then():
     seen = []
 
-    def f(x):
-        y = x * 2
-        torch._dynamo.graph_break()
-        y.register_hook(lambda g: seen.append(g.clone()))
+    def inner(y):
+        y.register_hook(seen.append)
         y.mul_(3)
         return y * 1
 
-    return Case(f, leaf(3), observe=seen)
+    def f(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        z = inner(y)
+        torch._dynamo.graph_break()
+        return torch.autograd.grad(z.sum(), x), list(seen)
+
+    return Case(f, leaf(3), forward_only=True)
 
 
 @program(whole=False)
