@@ -125,6 +125,7 @@ void OutdateHistory(const at::Tensor& view) {
   const bool may_be =
       meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == torch::autograd::CreationMeta::DEFAULT;
   if (may_be) meta->set_attr_version(UINT32_MAX);  // of no version that there is
+  if (may_be) (void)view.grad_fn();  // now: torch ends the process where a hook is put on one that is not up to date
 }
 
 }  // namespace framefuse

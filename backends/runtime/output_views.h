@@ -47,7 +47,7 @@ class ViewRecipe {
 
 // What torch calls a view's history that it has made again, after a write of its memory by another way than the view.
 bool IsNameOfRenewedHistory(const std::string& name);
-// torch makes it again when somebody asks for it.
+// Has torch make it again.
 void OutdateHistory(const at::Tensor& view);
 
 }  // namespace framefuse
