@@ -181,6 +181,7 @@ at::Tensor BackwardRun::ZeroTangent(std::size_t tangent) const {
 // The backward was recorded for a tangent with these strides; another layout may not fit its views.
 at::Tensor BackwardRun::PrepareTangent(std::size_t tangent, at::Tensor gradient) const {
   if (!gradient.defined()) gradient = ZeroTangent(tangent);
+  gradient = gradient.resolve_conj().resolve_neg();  // kernels read memory, which knows of neither
   const ir::Graph& joint = plan_->joint();
   const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
   if (recorded.layout != c10::Layout::Strided || gradient.layout() != c10::Layout::Strided) return gradient;

@@ -216,6 +216,7 @@ class CompiledPlan final : public Plan {
       if (o.role != ir::OutputRole::kUser) continue;
       UserOutput user = PlannedAs(o, index);
       if (i < views.size()) user.recipe = std::move(views[i].recipe);
+      user.renewed = user.renewed && !user.recipe.EndsAsStrided();
       if (i < views.size() && views[i].of_output >= 0) {
         user.alias = ir::OutputAlias::kViewOfOutput;
         user.alias_of = views[i].of_output;

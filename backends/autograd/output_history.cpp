@@ -250,8 +250,8 @@ class SpentHistory final : public autograd::Node {
 };
 }  // namespace
 
-void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const SpentFunction& function) {
-  if (!at::GradMode::is_enabled()) return;
+namespace {
+AutogradNodePtr MakeSpentNode(absl::Span<const at::Tensor> inputs, const SpentFunction& function) {
   // What is behind waits for it, as in eager, and so is not reached by other outputs before the error.
   autograd::edge_list edges;
   for (const at::Tensor& input : inputs) {
@@ -260,7 +260,19 @@ void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const S
   AutogradNodePtr node = MakeAutogradNode<SpentHistory>(std::move(edges), function);
   if (!function.underivable.empty())
     node->set_sequence_nr(UINT64_MAX);  // as torch's own, which comes before all others
-  SetHistory(t, node);
+  return node;
+}
+}  // namespace
+
+void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const SpentFunction& function) {
+  if (at::GradMode::is_enabled()) SetHistory(t, MakeSpentNode(inputs, function));
+}
+
+void SetSpentHistoryOfView(at::Tensor& view, absl::Span<const at::Tensor> inputs, const SpentFunction& function) {
+  if (!at::GradMode::is_enabled() || view.requires_grad()) return;
+  at::Tensor base(view._base());
+  if (!base.requires_grad()) autograd::set_history(base, MakeSpentNode(inputs, function));
+  autograd::set_history(view, MakeSpentNode(inputs, function));
 }
 
 at::Tensor MadeInInferenceMode(const at::Tensor& t, bool in_own_memory) {

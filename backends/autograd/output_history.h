@@ -80,6 +80,8 @@ struct SpentFunction {
   std::string underivable;  // the operator, if it is one without a derivative
 };
 void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const SpentFunction& function);
+// For a view and its base, which were made without histories.
+void SetSpentHistoryOfView(at::Tensor& view, absl::Span<const at::Tensor> inputs, const SpentFunction& function);
 // The tensor as inference mode makes it, in the same memory or in its own.
 at::Tensor MadeInInferenceMode(const at::Tensor& t, bool in_own_memory);
 

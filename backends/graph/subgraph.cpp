@@ -68,6 +68,10 @@ std::vector<bool> NodesNeededFor(const Graph& graph, const std::vector<ValueId>&
   return needed;
 }
 
+const Output& WithHistory(const Graph& graph, const Output& o) {
+  return o.alias == OutputAlias::kViewOfOutput ? graph.outputs[static_cast<std::size_t>(o.alias_of)] : o;
+}
+
 std::vector<std::int32_t> InputsNeededFor(const Graph& graph, ValueId value) {
   std::vector<bool> used(graph.values.size(), false);
   used[static_cast<std::size_t>(value)] = true;

@@ -32,6 +32,8 @@ class SubgraphBuilder {
 
 // For each node whether it is needed for `values`; nodes with effects and random ones are not added.
 std::vector<bool> NodesNeededFor(const Graph& graph, const std::vector<ValueId>& values);
+// The output whose history is that of `o`: what it is a view of, or itself.
+const Output& WithHistory(const Graph& graph, const Output& o);
 // The inputs that a value is computed from, tangents apart.
 std::vector<std::int32_t> InputsNeededFor(const Graph& graph, ValueId value);
 

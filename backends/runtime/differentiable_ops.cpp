@@ -70,16 +70,26 @@ Tensor NoteUnsaved(const Tensor& made, at::TensorList of) {
   return made;
 }
 
+bool SharesMemoryOf(const Tensor& made, at::TensorList of) {
+  return made.has_storage() && std::any_of(of.begin(), of.end(), [&](const Tensor& t) {
+           return t.has_storage() && t.storage().is_alias_of(made.storage());
+         });
+}
+
+// Eager's nodes that have saved it are refused. A view counts with its base, which may be the program's.
+Tensor NoteGone(const Tensor& made, at::TensorList of) {
+  if (unknown_values == nullptr || SharesMemoryOf(made, of)) return NoteUnsaved(made, of);
+  unknown_values->Add(made);
+  return made;
+}
+
 // The node that has saved its result (of exp, softmax) finds the elements there: they go into the result's memory, past
 // its version.
 Tensor GiveElements(const Tensor& made, const MaybeTensor& elements, at::TensorList of) {
-  if (!elements || !elements->defined()) return NoteUnsaved(made, of);
+  if (!elements || !elements->defined()) return NoteGone(made, of);
   TORCH_CHECK(made.sizes() == elements->sizes(), "create_graph=True: an input has other sizes since the graph has run");
   const bool has_node = std::any_of(of.begin(), of.end(), [](const Tensor& t) { return t.requires_grad(); });
-  const bool is_own = made.has_storage() && made.is_non_overlapping_and_dense() &&
-                      std::none_of(of.begin(), of.end(), [&](const Tensor& t) {
-                        return t.has_storage() && t.storage().is_alias_of(made.storage());
-                      });
+  const bool is_own = made.has_storage() && made.is_non_overlapping_and_dense() && !SharesMemoryOf(made, of);
   if (!is_own || !has_node) {
     const Tensor out = elements->detach();
     if (made.requires_grad()) torch::autograd::impl::set_gradient_edge(out, torch::autograd::impl::gradient_edge(made));
@@ -241,7 +251,7 @@ ir::OpId NotesUnsaved() {
 }
 
 UnknownValues::UnknownValues(absl::Span<const Tensor> inputs)
-    : values_(inputs.begin(), inputs.end()), outer_(std::exchange(unknown_values, inputs.empty() ? nullptr : this)) {}
+    : values_(inputs.begin(), inputs.end()), outer_(std::exchange(unknown_values, this)) {}
 
 UnknownValues::~UnknownValues() { unknown_values = outer_; }
 

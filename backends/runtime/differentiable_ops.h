@@ -28,7 +28,8 @@ ir::OpId GivesElements();
 // (made, of): the first, which nobody has saved. While there are UnknownValues, it is one if one of the others is.
 ir::OpId NotesUnsaved();
 
-// Values of one differentiable run that are computed from what stands for inputs whose elements are gone.
+// Values of one differentiable run that are computed from what stands for inputs whose elements are gone, and those
+// that were saved and have been written, or used up, since.
 class UnknownValues {
  public:
   explicit UnknownValues(absl::Span<const at::Tensor> inputs);
@@ -37,6 +38,7 @@ class UnknownValues {
   UnknownValues& operator=(const UnknownValues&) = delete;
 
   void AddIfOf(const at::Tensor& made, absl::Span<const at::Tensor> of);
+  void Add(const at::Tensor& made) { values_.push_back(made); }
   // When all has run: a node that has saved one raises torch's error if a pass comes to it.
   void Spoil() const;
 

@@ -86,6 +86,10 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
   return recipe;
 }
 
+bool ViewRecipe::EndsAsStrided() const {
+  return by_strides_ || (!steps_.empty() && ir::Is(steps_.back().op, ir::OpName::kAsStrided));
+}
+
 bool ViewRecipe::MayThrow() const {
   return by_strides_ || std::any_of(steps_.begin(), steps_.end(),
                                     [](const ViewStep& s) { return ir::Is(s.op, ir::OpName::kAsStrided); });
@@ -121,6 +125,7 @@ void OutdateHistory(const at::Tensor& view) {
   const bool may_be =
       meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == torch::autograd::CreationMeta::DEFAULT;
   if (may_be) meta->set_attr_version(UINT32_MAX);  // of no version that there is
+  if (may_be) (void)view.grad_fn();  // now: torch ends the process where a hook is put on one that is not up to date
 }
 
 }  // namespace framefuse

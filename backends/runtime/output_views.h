@@ -23,6 +23,8 @@ class ViewRecipe {
   static ViewRecipe Create(const ir::Graph& graph, const std::vector<ir::ValueId>& bases, ir::ValueId view);
   // The one of `bases` that it starts from; none where it goes by strides.
   ir::ValueId base() const { return base_; }
+  // Whether the view has the history of as_strided: torch then makes it again by the same.
+  bool EndsAsStrided() const;
   // Whether Apply may throw where the capture did not: only real memory has bounds.
   bool MayThrow() const;
   // Throws what torch throws.
@@ -45,7 +47,7 @@ class ViewRecipe {
 
 // What torch calls a view's history that it has made again, after a write of its memory by another way than the view.
 bool IsNameOfRenewedHistory(const std::string& name);
-// torch makes it again when somebody asks for it.
+// Has torch make it again.
 void OutdateHistory(const at::Tensor& view);
 
 }  // namespace framefuse

@@ -346,7 +346,8 @@ class FxExecutable final : public TensorWork {
     }
     written.CountAsEager();
     TakeNumbers(symbols, outputs);
-    SetSpentHistories(inputs, outputs);
+    MakeViewsAsEager(facts_, outputs);
+    SetSpentHistories(facts_, inputs, outputs);
     return true;
   }
 
@@ -366,22 +367,6 @@ class FxExecutable final : public TensorWork {
     std::optional<ir::WarningsOfSizesUnsaidInPython> unsaid;
     if (facts_.warns_of_sizes) unsaid.emplace();
     return Ref::Steal(PyObject_Vectorcall(callable_, arguments.all().data(), arguments.all().size(), nullptr));
-  }
-
-  void SetSpentHistories(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs) const {
-    const at::AutoGradMode mode(true);
-    for (const FxFacts::Spent& spent : facts_.spent) {
-      Ref& output = (*outputs)[spent.result];
-      const auto is_same = [&](const Ref& other) { return &other != &output && other.get() == output.get(); };
-      // Another result of the same tensor has no history, and a view has that of its base.
-      if (THPVariable_Unpack(output.get()).is_view() || std::any_of(outputs->begin(), outputs->end(), is_same)) {
-        output = Ref::Steal(THPVariable_Wrap(THPVariable_Unpack(output.get()).tensor_data()));
-      }
-      std::vector<at::Tensor> behind;
-      for (const std::size_t input : spent.behind) behind.push_back(THPVariable_Unpack(inputs[input]));
-      at::Tensor tensor = THPVariable_Unpack(output.get());
-      SetSpentHistory(tensor, behind, spent.function);
-    }
   }
 
   // What is wrong with the result; empty: nothing.

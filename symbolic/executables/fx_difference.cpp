@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -90,11 +91,39 @@ void ForgetHistories(ir::Graph* graph) {
   }
 }
 
+// A view of what nobody else sees is a result as others are: what takes another shape in place in the program is a view
+// in an FX graph, and a module that runs without histories makes its views so.
+void ForgetLoneViews(ir::Graph* graph) {
+  absl::flat_hash_map<std::int32_t, int> views;
+  for (const ir::Output& o : graph->outputs) {
+    if (o.alias == ir::OutputAlias::kViewOfOutput) ++views[o.alias_of];
+  }
+  std::vector<std::int32_t> moved(graph->outputs.size(), -1);  // a hidden base's number then
+  std::vector<ir::Output> kept;
+  for (std::size_t i = 0; i < graph->outputs.size(); ++i) {
+    const ir::Output& o = graph->outputs[i];
+    const bool is_forgotten = o.role == ir::OutputRole::kHidden && views[static_cast<std::int32_t>(i)] == 1;
+    if (is_forgotten) graph->value(o.value).requires_grad = false;
+    if (is_forgotten) continue;
+    moved[i] = static_cast<std::int32_t>(kept.size());
+    kept.push_back(o);
+  }
+  for (ir::Output& o : kept) {
+    if (o.alias != ir::OutputAlias::kViewOfOutput) continue;
+    o.alias_of = moved[static_cast<std::size_t>(o.alias_of)];
+    if (o.alias_of >= 0) continue;
+    o.alias = ir::OutputAlias::kFresh;
+    o.without_grad = o.detached = o.own_version = false;
+  }
+  graph->outputs = std::move(kept);
+}
+
 // A graph as lines, with nothing in it that depends on who recorded it.
 std::vector<std::string> LinesOf(const ir::Graph& graph, bool without_grad, int* first_node) {
   ir::Graph plain = graph;
   ReturnUnbackedValues(&plain);
   if (without_grad) ForgetHistories(&plain);
+  ForgetLoneViews(&plain);
   for (ir::Input& in : plain.inputs) {
     in.name.clear();
     in.role = ir::InputRole::kArgument;

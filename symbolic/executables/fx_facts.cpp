@@ -1,11 +1,14 @@
 #include "symbolic/executables/fx_facts.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/graph/input_writes.h"
@@ -16,6 +19,8 @@
 
 namespace framefuse {
 namespace {
+
+namespace autograd = torch::autograd;
 
 // How many nodes of a recorded graph write a storage.
 int WritesTo(const ir::Graph& graph, ir::StorageId storage) {
@@ -47,9 +52,10 @@ void AddSpent(const FxGraph& graph, const Closed& closed, Capture& capture, FxFa
   const ir::Graph& recorded = *closed.graph.graph;
   for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
     const ir::Output& o = recorded.outputs[i];
-    if (!o.spent) continue;
-    FxFacts::Spent spent{i, {}, {o.grad_fn, o.underivable}};
-    for (const std::int32_t behind : ir::InputsNeededFor(recorded, o.value)) {
+    const ir::Output& of = ir::WithHistory(recorded, o);
+    if (!o.requires_grad || !of.spent) continue;
+    FxFacts::Spent spent{i, {}, {o.grad_fn, of.underivable}, &of != &o};
+    for (const std::int32_t behind : ir::InputsNeededFor(recorded, of.value)) {
       const tracing::TracedInput& in = closed.graph.inputs[static_cast<std::size_t>(behind)];
       if (const std::optional<std::size_t> input = InputOfCallable(graph, in, capture)) spent.behind.push_back(*input);
     }
@@ -86,7 +92,9 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
   const ir::Graph& recorded = *closed.graph.graph;
   for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
     const at::Tensor& t = THPVariable_Unpack(closed.fx_outputs[i].get());
-    facts.results.push_back({t.scalar_type(), t.device(), recorded.value(recorded.outputs[i].value).sizes});
+    const ir::Output& o = recorded.outputs[i];
+    const bool may_be_view = o.alias != ir::OutputAlias::kFresh || t.is_view();
+    facts.results.push_back({t.scalar_type(), t.device(), recorded.value(o.value).sizes, may_be_view, o.without_grad});
   }
   AddNumbers(recorded, &facts);
   facts.sizes = std::make_shared<FxSizes>(graph.symbols, closed.graph.graph);
@@ -128,6 +136,51 @@ std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted, absl::Span<c
     return absl::StrCat("has the sizes [", absl::StrJoin(t.sizes(), ", "), "], not [", absl::StrJoin(sizes, ", "), "]");
   }
   return {};
+}
+
+void SetSpentHistories(const FxFacts& facts, absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs) {
+  const at::AutoGradMode mode(true);
+  for (const FxFacts::Spent& spent : facts.spent) {
+    Ref& output = (*outputs)[spent.result];
+    std::vector<at::Tensor> behind;
+    for (const std::size_t input : spent.behind) behind.push_back(THPVariable_Unpack(inputs[input]));
+    at::Tensor tensor = THPVariable_Unpack(output.get());
+    if (spent.is_view && tensor.is_view()) {
+      SetSpentHistoryOfView(tensor, behind, spent.function);
+      continue;
+    }
+    const auto is_same = [&](const Ref& other) { return &other != &output && other.get() == output.get(); };
+    // Another result of the same tensor has no history, and a view has that of its base.
+    if (tensor.is_view() || std::any_of(outputs->begin(), outputs->end(), is_same)) {
+      tensor = tensor.tensor_data();
+      output = Ref::Steal(THPVariable_Wrap(tensor));
+    }
+    SetSpentHistory(tensor, behind, spent.function);
+  }
+}
+
+void MakeViewsAsEager(const FxFacts& facts, std::vector<Ref>* outputs) {
+  absl::flat_hash_map<PyObject*, Ref> made;  // a tensor may be several results
+  for (std::size_t i = 0; i < outputs->size(); ++i) {
+    const at::Tensor& given = THPVariable_Unpack((*outputs)[i].get());
+    if (!given.is_view() || given.is_inference()) continue;
+    if (facts.results[i].may_be_view) {
+      auto* meta = autograd::impl::get_view_autograd_meta(given);
+      const bool by_module = facts.without_grad && !facts.results[i].of_no_grad;
+      if (by_module && meta->get_creation_meta() == autograd::CreationMeta::NO_GRAD_MODE) {
+        meta->set_creation_meta(autograd::CreationMeta::DEFAULT);
+      }
+      continue;
+    }
+    Ref& plain = made[(*outputs)[i].get()];
+    if (!plain) {
+      at::Tensor t = given.variable_data();
+      autograd::impl::set_version_counter(t, autograd::impl::version_counter(given));
+      if (given.grad_fn()) autograd::impl::set_gradient_edge(t, autograd::impl::gradient_edge(given));
+      plain = Ref::Steal(THPVariable_Wrap(std::move(t)));
+    }
+    (*outputs)[i] = plain;
+  }
 }
 
 }  // namespace framefuse

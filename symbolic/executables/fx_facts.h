@@ -28,6 +28,8 @@ struct FxFacts {
     c10::ScalarType dtype = c10::ScalarType::Float;
     c10::Device device{c10::DeviceType::CPU};
     std::vector<ir::Dim> sizes;
+    bool may_be_view = true;  // of what takes another shape in place the graph makes views, which the program does not
+    bool of_no_grad = false;  // a view that the program makes without gradients
   };
   // A float that the graph computes, for the entry's own symbol.
   struct Number {
@@ -40,6 +42,7 @@ struct FxFacts {
     std::size_t result = 0;
     std::vector<std::size_t> behind;  // the callable's inputs that it leads to
     SpentFunction function;
+    bool is_view = false;  // of what has that history
   };
   std::vector<Result> results;  // then the tensors that hold numbers
   std::size_t user_results = 0;
@@ -57,6 +60,12 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture);
 
 // What `made` is, where it is no result of that kind.
 std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted, absl::Span<const std::int64_t> sizes);
+
+// Results whose history the graph's own backward pass has used up get one that says so.
+void SetSpentHistories(const FxFacts& facts, absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs);
+// What is no view in eager is none for autograd: a later write leaves it the history that it has. And a later write may
+// give a view one, though the module ran without histories.
+void MakeViewsAsEager(const FxFacts& facts, std::vector<Ref>* outputs);
 
 }  // namespace framefuse
 

@@ -11,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/graph.h"
+#include "backends/graph/subgraph.h"
 #include "common/config.h"
 #include "common/logging.h"
 #include "common/status.h"
@@ -194,7 +195,7 @@ int NodeOfUntimelySizes(Capture& capture, const Closed& closed) {
 const char* WhyHistoryIsNeeded(const ir::Graph& graph) {
   for (const ir::Output& o : graph.outputs) {
     if (o.role == ir::OutputRole::kMutatedInput) return "a backward pass, and an input gets a history";
-    const bool has_one = o.requires_grad && !o.spent && o.alias != ir::OutputAlias::kInput;
+    const bool has_one = o.requires_grad && !ir::WithHistory(graph, o).spent && o.alias != ir::OutputAlias::kInput;
     if (has_one) return "a backward pass that leaves a result with a history, in a graph for an FX backend";
   }
   return nullptr;

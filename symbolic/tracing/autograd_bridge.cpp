@@ -143,6 +143,15 @@ bool HasGradientHooks(const at::Tensor& t) {
   return !torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t) != nullptr;
 }
 
+const char* WhyHooksTell(const at::Tensor& real, const at::Tensor& fake, const at::Tensor& history, bool is_written) {
+  if (fake.retains_grad() && !real.retains_grad()) return "retain_grad() is called on an input";
+  if (HasGradientHooks(fake)) return "a hook is put on an input";
+  if (!is_written) return nullptr;
+  if (history.defined() && !history.grad_fn()->tensor_pre_hooks().empty()) return "an input gets a hook and is written";
+  const bool is_view = real.is_view() && real.requires_grad();
+  return is_view && HasGradientHooks(real) ? "a view that has hooks is written" : nullptr;
+}
+
 void ForgetUnrunTasks() {
   if (torch::autograd::get_current_graph_task_id() != -1) return;  // the queue is in use
   struct QueueAccess : torch::autograd::Engine {

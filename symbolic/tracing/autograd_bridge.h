@@ -34,6 +34,9 @@ std::string CurrentBackwardName();  // of the node that the engine runs; empty: 
 std::int64_t LastForwardSequence();
 // Hooks that run when a gradient reaches the tensor.
 bool HasGradientHooks(const at::Tensor& t);
+// What hooks of an input would tell that a graph does otherwise; null: nothing. A write leaves them to the history that
+// the tensor had (`history`: the fake's alias, if any), and takes that one from a view.
+const char* WhyHooksTell(const at::Tensor& real, const at::Tensor& fake, const at::Tensor& history, bool is_written);
 // Drops what a backward that failed left in the engine's queue of this thread: it holds gradients until the next one.
 void ForgetUnrunTasks();
 // Empties autocast's cache, which may hold casts of fakes for as long as the program's autocast region lasts.

@@ -84,10 +84,8 @@ class Closing {
       if (rebased && !IsWritten(StorageOf(r.value))) {
         return Fail(BreakKind::kHiddenState, name, "the autograd history of an input is changed");
       }
-      if (r.fake.retains_grad() && !r.real.retains_grad()) {
-        return Fail(BreakKind::kHiddenState, name, "retain_grad() is called on an input");
-      }
-      if (HasGradientHooks(r.fake)) return Fail(BreakKind::kHiddenState, name, "a hook is put on an input");
+      const char* const why = WhyHooksTell(r.real, r.fake, r.history, IsWritten(StorageOf(r.value)));
+      if (why != nullptr) return Fail(BreakKind::kHiddenState, name, why);
       if (absl::Status s = CompareGradient(static_cast<int>(i)); !s.ok()) return s;
     }
     return absl::OkStatus();

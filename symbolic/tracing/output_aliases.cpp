@@ -93,7 +93,7 @@ class OutputAliases {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto it = groups.find(StorageOf(graph_.outputs[i].value));
       if (it == groups.end() || it->second.front() != i) continue;
-      if (it->second.size() < 2 && !RequiresGradAsItsBase(tensors_[i])) continue;
+      if (it->second.size() < 2 && !RequiresGradAsItsBase(tensors_[i]) && !IsLoneView(i)) continue;
       if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
     }
     return NoteInference();
@@ -241,7 +241,17 @@ class OutputAliases {
     return false;
   }
 
-  // Several outputs share memory: all are views of one of them, or of a hidden base.
+  // Whoever writes it later writes its base's history: the one that it has had is gone then, with its hooks. Where the
+  // base is not known, or its view's history is a function's, it is handed out as no view.
+  bool IsLoneView(std::size_t i) const {
+    const at::Tensor& t = tensors_[i];
+    if (!t.is_view()) return false;
+    const at::Tensor base = BaseTensor({i}, RootOf(graph_.outputs[i].value));
+    return base.defined() && (base.requires_grad() || !t.requires_grad()) && !IsNewLeaf(base) &&
+           !ComesOutOfFunction(t, base);
+  }
+
+  // Several outputs share memory: all are views of one of them, or of a hidden base. One that is a view has one, too.
   absl::Status ShareBase(const std::vector<std::size_t>& group) {
     const bool needs_grad =
         std::any_of(group.begin(), group.end(), [&](std::size_t i) { return tensors_[i].requires_grad(); });
@@ -286,12 +296,15 @@ class OutputAliases {
   }
 
   at::Tensor BaseTensor(const std::vector<std::size_t>& group, ir::ValueId root) const {
+    at::Tensor without_history;
     for (std::size_t i : group) {
-      if (!tensors_[i].requires_grad() || !tensors_[i].is_view()) continue;
+      if (!tensors_[i].is_view()) continue;
       at::Tensor base(tensors_[i]._base());
-      if (AsFake(base) != nullptr && ValueOf(base) == root) return base;
+      if (AsFake(base) == nullptr || ValueOf(base) != root) continue;
+      if (tensors_[i].requires_grad()) return base;
+      without_history = std::move(base);
     }
-    return at::Tensor();
+    return without_history;
   }
 
   Recorder& recorder_;

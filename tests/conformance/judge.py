@@ -17,7 +17,7 @@ from conformance.global_state import protected
 from conformance.observation import Observation, finish_leaks, forget_what_exists, observe
 from conformance.program import Program
 from conformance.rounding import MovedRuns, explained
-from conformance.snapshot import GRAD_FN, OF_LONE_VIEW, Line, Tolerance, first_differences
+from conformance.snapshot import GRAD_FN, Line, Tolerance, first_differences
 from conformance.systems import System
 from conformance.ways import WAYS, Way
 from conformance.work import Record, Work
@@ -135,7 +135,8 @@ def _judge_once(
         expected = _observe_and_forget(program, way, None)
     before = system.counters()
     actual = _observe_and_forget(program, way, system)
-    actual.lines = _with_names_of(expected.lines, actual.lines, all=not system.names_histories_as_eager())
+    if not system.names_histories_as_eager():
+        actual.lines = _with_names_of(expected.lines, actual.lines)
     verdict = Verdict(program.name, way.name, OK)
     refused = way.fullgraph and any(system.is_unsupported(e) for e in actual.raised)
     if before:
@@ -166,10 +167,10 @@ def _judge_once(
     return verdict
 
 
-def _with_names_of(expected: Sequence[Line], actual: Sequence[Line], all: bool) -> list[Line]:
-    """The actual lines with the expected names of histories: all, or those of lone views, if there is a history."""
-    wanted = {path: value for path, value in expected if path.endswith(GRAD_FN) and (all or value == OF_LONE_VIEW)}
-    return [(path, wanted.get(path, value) if all or value is not None else value) for path, value in actual]
+def _with_names_of(expected: Sequence[Line], actual: Sequence[Line]) -> list[Line]:
+    """The actual lines with the expected names of histories."""
+    wanted = dict(expected)
+    return [(path, wanted.get(path, value) if path.endswith(GRAD_FN) else value) for path, value in actual]
 
 
 def _unswept(

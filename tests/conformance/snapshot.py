@@ -25,9 +25,6 @@ Line = tuple[str, Any]
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 GRAD_FN = ".grad_fn"
-# A view of memory that is seen nowhere else may be handed out as no view (docs/architecture/autograd.md): torch calls the
-# histories of the two differently.
-OF_LONE_VIEW = "of a lone view"
 _TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 # Marks that a system leaves on a user's module or tensor to know it again; no program reads them.
 _MARKS_OF_SYSTEMS = ("_is_torch_compile", "_dynamo_", "_framefuse_")
@@ -144,7 +141,6 @@ class Snapshot:
         add((path + ".is_leaf", value.is_leaf))
         add((path + ".flags", (value.is_conj(), value.is_neg(), value.is_inference(), str(value.device))))
         add((path + ".layout", str(value.layout)))
-        is_lone_view = False
         with torch.no_grad():
             plain = value.detach()
             if value.layout is torch.strided:
@@ -154,14 +150,14 @@ class Snapshot:
                     first = self._storages.setdefault(storage._cdata, path)
                     add((path + ".storage", "own" if first == path else f"shares {first}"))
                     self._alive.append(storage)
-                    is_lone_view = first == path and value._is_view()
                 if not value.is_meta:
                     add((path + ".data", TensorData(plain.clone())))
             else:
                 add((path + ".data", TensorData(plain.to_dense())))
         if self._grad_fns:
-            name = _name_of_history(value)
-            add((path + GRAD_FN, OF_LONE_VIEW if is_lone_view and name is not None else name))
+            add((path + GRAD_FN, _name_of_history(value)))
+            if value.requires_grad:  # a write gives a view the history of its base
+                add((path + ".is_view", value._is_view()))
         if self._versions and not value.is_inference():
             add((path + ".version", value._version))
         if value.is_leaf and value.grad is not None:

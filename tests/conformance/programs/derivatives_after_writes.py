@@ -223,3 +223,61 @@ def given_other_sizes():
         return [*(g.detach() for g in first), *torch.autograd.grad(sum((g * g).sum() for g in first), leaves)]
 
     return Case(run, observe=leaves, forward_only=True)
+
+
+@program(whole=False)
+def results_that_a_later_node_has_saved():
+    """The first gradient does without them; the node that comes next in the second is refused, as eager's that saved it."""
+    leaves = [leaf(), leaf(3, 0.5)]
+
+    def of_a_square(x, w):
+        e = x.sigmoid()
+        return e * e * w, e
+
+    def of_what_is_written(x, w):
+        e = x.sigmoid()
+        return e * w, e
+
+    def of_a_sum(x, w):
+        e = x + w
+        return (e * 2).sin() * w, e
+
+    def run():
+        found = []
+        for f in (of_a_square, of_what_is_written, of_a_sum):
+            x, w = [t * 0.5 for t in leaves]
+            torch._dynamo.graph_break()
+            y, e = f(x, w)
+            torch._dynamo.graph_break()
+            with torch.no_grad():
+                e.mul_(3)
+            torch._dynamo.graph_break()
+            try:
+                (first,) = torch.autograd.grad(y.sum(), leaves[1:], create_graph=True)
+                found.append(first.detach())
+                found.append(torch.autograd.grad(first.square().sum(), leaves))
+            except RuntimeError as error:
+                found.append("modified by an inplace" in str(error))
+        return found
+
+    return Case(run, observe=leaves, forward_only=True)
+
+
+@program(whole=False)
+def data_written_in_the_graph_that_has_read_it():
+    """The first derivative reads what is there now, and so does the second, by the nodes that saved it."""
+
+    def f(x, w):
+        y = x * x * w
+        x.data.mul_(3)
+        return y
+
+    def run():
+        x, w = leaf(), leaf(3, 0.5)
+        torch._dynamo.graph_break()
+        y = f(x, w)
+        torch._dynamo.graph_break()
+        (first,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+        return first.detach(), torch.autograd.grad(first.square().sum(), (x, w), allow_unused=True)
+
+    return Case(run, forward_only=True)

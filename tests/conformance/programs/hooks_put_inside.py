@@ -167,3 +167,39 @@ def beside_an_equal_value():
         return y.sum() + z.sum() * 5 + same.sum()
 
     return Case(f, leaf(3))
+
+
+@program(whole=False)
+def of_an_argument_that_is_written_then():
+    seen = []
+
+    def inner(y):
+        y.register_hook(seen.append)
+        y.mul_(3)
+        return y * 1
+
+    def f(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        z = inner(y)
+        torch._dynamo.graph_break()
+        return torch.autograd.grad(z.sum(), x), list(seen)
+
+    return Case(f, leaf(3), forward_only=True)
+
+
+@program(whole=False)
+def of_a_view_that_is_written_then():
+    """Its history is its base's then, and the hook is gone: in a graph, and in one that finds the hook."""
+    seen = []
+
+    def f(x):
+        y, z = (x * 2)[1:], (x * 3)[1:]
+        z.register_hook(lambda g: seen.append(g.clone()))
+        torch._dynamo.graph_break()
+        y.register_hook(lambda g: seen.append(g.clone()))
+        y.mul_(3)
+        z.mul_(3)
+        return y * 1, z * 1
+
+    return Case(f, leaf(3), observe=seen)
