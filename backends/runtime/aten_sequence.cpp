@@ -190,10 +190,10 @@ AtenSequence::PlanStep AtenSequence::StepOf(std::int32_t index) const {
 // Each value that dies in a step is moved by its last mention, or cleared after a typed call.
 void AtenSequence::EndValues(PlanStep* step, std::vector<std::int32_t>* last) const {
   const auto ends = [&](std::int32_t slot) { return slot != kNoSlot && (*last)[At(slot)] == step->node; };
-  std::vector<SlotUse*> mentions;
+  std::vector<ArgSlot*> mentions;
   for (PreparedArg& p : step->args) {
     if (p.kind == PreparedArg::Kind::kSlot) mentions.push_back(&p.use);
-    for (SlotUse& u : p.uses) mentions.push_back(&u);
+    for (ArgSlot& u : p.uses) mentions.push_back(&u);
   }
   for (std::size_t m = mentions.size(); m-- > 0;) {
     std::int32_t slot = mentions[m]->slot;
@@ -237,7 +237,7 @@ at::Tensor TensorOf(c10::IValue v) {
 }  // namespace
 
 void AtenSequence::Push(const PlanStep& step, Frame& frame) const {
-  auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[At(u.slot)], u.last); };
+  auto slot_of = [&](const ArgSlot& u) { return TakeSlot(frame.slots[At(u.slot)], u.last); };
   auto number = [&](const ir::Dim& d) {
     if (d.is_constant()) return c10::IValue(d.constant());
     return ir::NumberOf(frame.exprs[At(d.expr)], graph_.exprs[d.expr].type);
@@ -253,14 +253,14 @@ void AtenSequence::Push(const PlanStep& step, Frame& frame) const {
       case PreparedArg::Kind::kTensorList: {
         c10::List<at::Tensor> list;
         list.reserve(p.uses.size());
-        for (const SlotUse& u : p.uses) list.push_back(slot_of(u).toTensor());
+        for (const ArgSlot& u : p.uses) list.push_back(slot_of(u).toTensor());
         frame.stack.emplace_back(std::move(list));
         break;
       }
       case PreparedArg::Kind::kOptionalTensorList: {
         c10::List<std::optional<at::Tensor>> list;
         list.reserve(p.uses.size());
-        for (const SlotUse& u : p.uses) {
+        for (const ArgSlot& u : p.uses) {
           list.push_back(u.slot == kNoSlot ? std::nullopt : std::optional<at::Tensor>(slot_of(u).toTensor()));
         }
         frame.stack.emplace_back(std::move(list));
@@ -329,7 +329,7 @@ void AtenSequence::Pop(const PlanStep& step, Frame& frame) const {
 }
 
 void AtenSequence::RunView(const PlanStep& step, Frame& frame) const {
-  const SlotUse& use = step.args[0].use;
+  const ArgSlot& use = step.args[0].use;
   c10::IValue& slot = frame.slots[At(use.slot)];
   at::Tensor view = step.view->View(slot.toTensor());
   if (!view.defined()) {

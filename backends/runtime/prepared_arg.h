@@ -1,5 +1,5 @@
-// PreparedArg: an argument of a node as AtenSequence hands it to the operator: a constant, values by slot, or sizes that
-// each call has otherwise.
+// PreparedArg: an argument of a node as AtenSequence hands it to the operator: a constant, values by slot, or sizes
+// that each call has otherwise.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_PREPARED_ARG_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_PREPARED_ARG_H_
 
@@ -15,7 +15,7 @@ namespace framefuse {
 inline constexpr std::int32_t kNoSlot = -1;
 
 // A value's slot as an argument; `last` moves it out of the frame.
-struct SlotUse {
+struct ArgSlot {
   std::int32_t slot = kNoSlot;
   bool last = false;
 };
@@ -24,8 +24,8 @@ struct PreparedArg {
   enum class Kind : std::uint8_t { kConstant, kSlot, kTensorList, kOptionalTensorList, kDim, kDimList };
   Kind kind = Kind::kConstant;
   c10::IValue constant;
-  SlotUse use;
-  std::vector<SlotUse> uses;
+  ArgSlot use;
+  std::vector<ArgSlot> uses;
   std::vector<ir::Dim> dims;
 };
 
