@@ -41,8 +41,8 @@ Ref ArgumentsThatAreSo(BorrowedRef setter, BorrowedRef given) {
   if (count == 3) {  // of a backend, and a kind of operator
     const Ref which = Ref::Steal(PyTuple_GetSlice(given, 0, 2));
     const Ref value = which ? Ref::Steal(PyObject_CallObject(getter, which)) : Ref();
-    return value ? Ref::Steal(PyTuple_Pack(3, PyTuple_GET_ITEM(given.get(), 0), PyTuple_GET_ITEM(given.get(), 1),
-                                           value.get()))
+    return value ? Ref::Steal(
+                       PyTuple_Pack(3, PyTuple_GET_ITEM(given.get(), 0), PyTuple_GET_ITEM(given.get(), 1), value.get()))
                  : Ref();
   }
   Ref value = Ref::Steal(PyObject_CallNoArgs(getter));
@@ -97,7 +97,7 @@ Value SettingCalls::Set(Activation& act, ValueView callable, absl::Span<const Va
   }
   if (!writes_.run_state()) writes_.NoteRunState(before);  // the graph has begun under it
   const TorchState& run = *writes_.run_state();
-  tracer_.NoteSetOnTheWay(now.SameForOperators(run)             ? tracing::SetOnTheWay::kNothing
+  tracer_.NoteSetOnTheWay(now.SameForOperators(run)                ? tracing::SetOnTheWay::kNothing
                           : now.default_dtype != run.default_dtype ? tracing::SetOnTheWay::kDefaultDtype
                                                                    : tracing::SetOnTheWay::kBackends);
   return result;

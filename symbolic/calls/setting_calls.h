@@ -1,7 +1,7 @@
-// SettingCalls: torch's settings that a program reads and sets on the way (default dtype, backends that are on, how exact
-// float32 products are, how many threads there are).
-// Invariant: a graph runs under one set of what operators go by. What is set before its first operator it runs under;
-// what is set behind them holds from its end on, and the next operator that goes by it ends the graph.
+// SettingCalls: torch's settings that a program reads and sets on the way (default dtype, backends that are on, how
+// exact float32 products are, how many threads there are). Invariant: a graph runs under one set of what operators go
+// by. What is set before its first operator it runs under; what is set behind them holds from its end on, and the next
+// operator that goes by it ends the graph.
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_SETTING_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_SETTING_CALLS_H_
 
