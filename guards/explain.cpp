@@ -152,7 +152,9 @@ std::string Explainer::Values() const {
 
 std::string Explainer::FirstFailure() {
   if (image_.torch_state.present) {
-    std::string text = Told(GuardKind::kGlobalState, ExplainGlobalState(image_.torch_state.values, ReadGlobalState()));
+    std::string text =
+        Told(GuardKind::kGlobalState,
+             ExplainGlobalState(image_.torch_state.values, ReadGlobalState(image_.torch_state.values.settings != 0)));
     if (!text.empty()) return text;
   }
   std::size_t next = 0;

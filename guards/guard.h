@@ -104,6 +104,8 @@ class GuardSet {
   // Records the dispatcher-wide state that every capture depends on, as it is now. To be called before the capture
   // changes any of it (the thread-local Fake key, grad mode …).
   void AddGlobalState();
+  // Compares torch_settings.h, too: those of now.
+  void AddTorchSettings();
   // Records how the storages of these tensors overlap, as it is now (soundness rule 11): tensors[i] is the live
   // value of tensor_sources[i].
   void AddOverlap(absl::Span<const SourceId> tensor_sources, absl::Span<const BorrowedRef> tensors);

@@ -6,6 +6,7 @@
 #include "absl/hash/hash.h"
 #include "guards/guard.h"
 #include "guards/immutable.h"
+#include "guards/leaf/torch_settings.h"
 #include "guards/program_builder.h"
 
 namespace framefuse {
@@ -153,6 +154,8 @@ void GuardSet::AddGlobalState() {
   }
   guards_.push_back(Guard{kNoSource, GuardKind::kGlobalState, nullptr, 0, {}});
 }
+
+void GuardSet::AddTorchSettings() { state_->torch_state.values.settings = ReadTorchSettings(); }
 
 void GuardSet::AddOverlap(absl::Span<const SourceId> tensor_sources, absl::Span<const BorrowedRef> tensors) {
   if (tensor_sources.size() < 2 || !state_->overlap.sources.empty()) return;

@@ -234,7 +234,7 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const GuardStep* step, const
         if (!Distinct(*step)) return Result::kFails;
         break;
       case StepOp::kGlobalState:
-        if (ReadGlobalState() != image.torch_state.values) return Result::kFails;
+        if (ReadGlobalState(image.torch_state.values.settings != 0) != image.torch_state.values) return Result::kFails;
         break;
       case StepOp::kOverlap:
         if (!Overlap()) return Result::kFails;

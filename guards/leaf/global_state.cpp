@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "guards/leaf/torch_settings.h"
 
 namespace framefuse {
 namespace {
@@ -161,8 +162,9 @@ std::string DtypeDifference(std::string_view what, std::uint8_t expected, std::u
 
 }  // namespace
 
-GlobalState ReadGlobalState() noexcept {
+GlobalState ReadGlobalState(bool with_settings) noexcept {
   GlobalState state;
+  if (with_settings) state.settings = ReadTorchSettings();
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   state.included_keys = keys.included_.raw_repr();
   state.excluded_keys = keys.excluded_.raw_repr();
@@ -205,6 +207,7 @@ std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& a
     const bool want = (expected.switches >> i & 1) != 0, got = (actual.switches >> i & 1) != 0;
     if (want != got) return Difference(kSwitchNames[i], OnOff(want), OnOff(got));
   }
+  if (expected.settings != actual.settings) return ExplainTorchSettings(expected.settings, actual.settings);
   if (expected.attention_order != actual.attention_order) {
     const auto digits = [](std::uint32_t order) { return absl::StrFormat("%05o", order); };
     return Difference(kAttentionOrder, digits(expected.attention_order), digits(actual.attention_order));
@@ -243,9 +246,9 @@ std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& a
 
 std::vector<std::string_view> GlobalStateParts() {
   std::vector<std::string_view> parts(kSwitchNames.begin(), kSwitchNames.end());
-  parts.insert(parts.end(),
-               {kDefaultDtype, kAutocastCpuDtype, kAutocastCudaDtype, kFunctionModes, kTopFunctionMode,
-                kFunctionDisabled, kDispatchModes, kTopDispatchMode, kIncludedKeys, kExcludedKeys, kAttentionOrder});
+  parts.insert(parts.end(), {kDefaultDtype, kAutocastCpuDtype, kAutocastCudaDtype, kFunctionModes, kTopFunctionMode,
+                             kFunctionDisabled, kDispatchModes, kTopDispatchMode, kIncludedKeys, kExcludedKeys,
+                             kAttentionOrder, kTorchSettings});
   return parts;
 }
 

@@ -16,6 +16,7 @@ struct GlobalState {
   std::uint64_t included_keys = 0;  // thread-local dispatch keys: autocast, grad mode's, modes', functorch's
   std::uint64_t excluded_keys = 0;
   std::uint64_t switches = 0;               // a bit each, in the order of kSwitchNames in global_state.cpp
+  std::uint64_t settings = 0;               // torch_settings.h; 0: the program asks for none of them
   const void* top_function_mode = nullptr;  // torch function mode on top of the stack (torch.device as a context …)
   const void* top_dispatch_mode = nullptr;
   std::uint32_t attention_order = 0;  // an octal digit a kernel, the first tried on the left
@@ -30,7 +31,7 @@ struct GlobalState {
 };
 
 // As it is now, on this thread.
-GlobalState ReadGlobalState() noexcept;
+GlobalState ReadGlobalState(bool with_settings = false) noexcept;
 // What is active that sees or changes each operation (a dispatch mode, saved-tensor hooks, a functorch level …), so
 // that operations recorded in its absence mean something else; null where nothing is.
 const char* ActiveInterceptor() noexcept;

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -23,7 +24,41 @@ TorchState TorchState::Current() {
     s.autocast[i].dtype = static_cast<int>(at::autocast::get_autocast_dtype(kDevices[i]));
   }
   s.ReadAttention();
+  s.ReadBackends();
   return s;
+}
+
+void TorchState::ReadBackends() {
+  const at::Context& context = at::globalContext();
+  backends = {context.userEnabledCuDNN(),
+              context.benchmarkCuDNN(),
+              context.deterministicCuDNN(),
+              context.userEnabledMkldnn(),
+              context.deterministicMkldnn(),
+              context.deterministicAlgorithms(),
+              context.deterministicAlgorithmsWarnOnly(),
+              context.deterministicFillUninitializedMemory(),
+              context.allowFP16AccumulationCuBLAS()};
+  default_dtype = static_cast<int>(c10::get_default_dtype_as_scalartype());
+}
+
+// Other threads read these: they are written where they differ.
+void TorchState::ApplyToOperators() const {
+  TorchState now;
+  now.ReadBackends();
+  if (now.default_dtype != default_dtype) {
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(default_dtype)));
+  }
+  if (now.backends == backends) return;
+  at::Context& context = at::globalContext();
+  context.setUserEnabledCuDNN(backends[0]);
+  context.setBenchmarkCuDNN(backends[1]);
+  context.setDeterministicCuDNN(backends[2]);
+  context.setUserEnabledMkldnn(backends[3]);
+  context.setDeterministicMkldnn(backends[4]);
+  context.setDeterministicAlgorithms(backends[5], backends[6]);
+  context.setDeterministicFillUninitializedMemory(backends[7]);
+  context.setAllowFP16AccumulationCuBLAS(backends[8]);
 }
 
 void TorchState::ReadAttention() {
@@ -50,6 +85,7 @@ void TorchState::Apply() const {
   }
   if (autocast_nesting == 0) at::autocast::clear_cache();
   ApplyAttention();
+  ApplyToOperators();
 }
 
 // Other threads read these: they are written where they differ.

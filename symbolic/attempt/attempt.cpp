@@ -301,7 +301,10 @@ class Driver {
   bool CompileByBackend(Capture& capture, Closed& closed) {
     if (settings_.exported != nullptr) settings_.exported->Take(capture, closed);
     const double start = Now();
+    const TorchState end = TorchState::Current();
+    closed.entry->run_state.value_or(start_).ApplyToOperators();
     absl::StatusOr<std::shared_ptr<TensorWork>> executable = CompilePlan(closed, settings_.backend, settings_.mode);
+    end.ApplyToOperators();
     result_.backend_seconds += Now() - start;
     if (executable.ok()) {
       closed.entry->executable = *std::move(executable);
@@ -426,7 +429,10 @@ class Driver {
 
   void CompileByPython() {
     const double start = Now();
+    const TorchState end = TorchState::Current();
+    result_.entry->run_state.value_or(start_).ApplyToOperators();
     result_.entry->executable = CompileFx(fx_graph_, std::move(fx_facts_), settings_.fx_backend);
+    end.ApplyToOperators();
     result_.backend_seconds += Now() - start;
     if (result_.entry->executable != nullptr) return;
     result_.entry.reset();

@@ -1,5 +1,8 @@
 #include "symbolic/calls/builtin_calls.h"
 
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
 #include "common/check.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/private_api.h"
@@ -28,7 +31,9 @@
 #include "symbolic/protocols/text_conversion.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_arguments.h"
+#include "symbolic/rules/numpy_scalars.h"
 #include "symbolic/rules/operator_functions.h"
+#include "symbolic/rules/random_methods.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -40,6 +45,21 @@ Value Boolean(bool b) { return Value{Ref::Create(b ? Py_True : Py_False), kNoSou
 
 Value FirstOf(absl::Span<const ValueView> args) {
   return args.empty() ? None() : Value{Ref::Create(args[0].object), args[0].source};
+}
+
+// Of a generator that was made here, or one that is to be made of a number: what comes follows from the number.
+bool IsOfOwnGenerator(const ObjectTable& objects, BorrowedRef callable, absl::Span<const ValueView> args,
+                      BorrowedRef kwnames) {
+  if (args.empty()) return false;
+  const bool makes = MakesGenerator(callable);
+  const bool seeds = NameOfCallable(callable) == "seed";
+  if (makes || seeds) {  // without a number Python and numpy ask the system for one
+    if (kwnames || args.size() != (makes ? 1 : 2) || !PyLong_CheckExact(args.back().object.get())) return false;
+  }
+  if (makes) return true;
+  const bool own =
+      KindOfGenerator(args[0].object.type()) != GeneratorKind::kNone && objects.Find(args[0].object) == nullptr;
+  return own && std::all_of(args.begin() + 1, args.end(), [](ValueView v) { return IsNumberForNumpy(v.object); });
 }
 
 bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
@@ -389,6 +409,16 @@ Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::S
   return objects_.Adopt(result.object, reads_.ConstantSource(result.object));
 }
 
+Value BuiltinCalls::DrawOfOwn(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const bool makes = KindOfGenerator(args[0].object.type()) == GeneratorKind::kNone;
+  if (!arguments_.PrepareAll(args.subspan(makes ? 0 : 1))) return Value();
+  absl::InlinedVector<PyObject*, 4> all;
+  for (const ValueView& v : args) all.push_back(v.object.get());
+  const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
+  const HookScope native(HookMode::kOff);
+  return boundary_.Wrap(Ref::Steal(PyObject_Vectorcall(callable, all.data(), all.size() - named, kwnames)));
+}
+
 Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
                                      absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const auto refuse = [&] {
@@ -416,6 +446,7 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
       reads_.GuardNothingHandled();
       return natives_.CallNative(callable.object, args, kwnames);
     case SpecialCall::kDraw:
+      if (IsOfOwnGenerator(objects_, callable.object, args, kwnames)) return DrawOfOwn(callable.object, args, kwnames);
       return draws_.Draw(callable.object, args, kwnames);
     case SpecialCall::kLog:
       return Value{Ref::Create(DeferLog(frames_, reads_, objects_, writes_, args) ? Py_True : Py_False), kNoSource};

@@ -56,6 +56,7 @@ class BuiltinCalls {
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);
   Value CallWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value DrawOfOwn(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
 

@@ -49,7 +49,8 @@ TorchSpecials::TorchSpecials(Journals& journals, CallEvaluator& calls, NativeCal
       arrays_(journals, natives),
       branches_(journals, calls, natives, autograd),
       transforms_(journals, natives),
-      copies_(journals) {}
+      copies_(journals),
+      settings_(journals, natives) {}
 
 Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                           BorrowedRef kwnames) {
@@ -76,6 +77,12 @@ Value TorchSpecials::Call(Activation& act, SpecialCall which, ValueView callable
       return breaks_.Break(GraphBreakKind::kExplicit, "");
     case SpecialCall::kIsCompiling:
       return Constant(options_.tell_libraries || IsTold(frame_ops::Code(act.frame)) ? Py_True : Py_False);
+    case SpecialCall::kReadsSetting:
+      return settings_.Read(act, callable, args, kwnames);
+    case SpecialCall::kSets:
+      return settings_.Set(act, callable, args, kwnames);
+    case SpecialCall::kSetsAgain:
+      return settings_.SetAgain(callable, args, kwnames);
     case SpecialCall::kOfOwnTensors:
       return CallOfOwnTensor(act, callable, args, kwnames);
     case SpecialCall::kInferenceMode:

@@ -7,6 +7,7 @@
 #include "symbolic/calls/array_calls.h"
 #include "symbolic/calls/branch_calls.h"
 #include "symbolic/calls/own_generators.h"
+#include "symbolic/calls/setting_calls.h"
 #include "symbolic/calls/tensor_copies.h"
 #include "symbolic/calls/transform_calls.h"
 #include "symbolic/evaluator/protocols.h"
@@ -46,6 +47,7 @@ class TorchSpecials {
   BranchCalls branches_;
   TransformCalls transforms_;
   TensorCopies copies_;
+  SettingCalls settings_;
 };
 
 }  // namespace framefuse

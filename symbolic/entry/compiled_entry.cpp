@@ -29,6 +29,13 @@ std::string CompiledEntry::Explain(const FrameView& frame) const {
   return refutation.empty() ? guards->Explain(frame) : refutation;
 }
 
+std::optional<TorchState> CompiledEntry::EnterRunState() const {
+  if (ABSL_PREDICT_TRUE(!run_state)) return std::nullopt;
+  const TorchState found = TorchState::Current();
+  run_state->ApplyToOperators();
+  return found;
+}
+
 CompiledEntry::Outcome CompiledEntry::AfterFailure(const TensorWork::Report& report, Failure* failure) const {
   if (report.otherwise >= 0) {
     *failure = {expects.outputs[static_cast<std::size_t>(report.otherwise)].place, report.otherwise};
@@ -59,6 +66,7 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     return Outcome::kRunNatively;
   }
   std::vector<Ref> tensors;
+  const std::optional<TorchState> found = EnterRunState();
   if (executable != nullptr) {
     absl::InlinedVector<Ref, 8> held;
     absl::InlinedVector<PyObject*, 8> arguments;
@@ -79,6 +87,7 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
       if (CountsKinds()) CountEffects(effects, false);
       const Outcome outcome = AfterFailure(report, failure);
       if (outcome == Outcome::kRaised) return outcome;
+      if (found) found->ApplyToOperators();
       drawn.Undo();
       if (outcome == Outcome::kRunNatively) failure->text = TakeRaised(PyThreadState_Get()).text;
       return outcome;
@@ -90,7 +99,11 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     if (!ApplyEffect(e, *registers)) return Outcome::kRaised;
   }
   if (CountsKinds()) CountEffects(effects, true);
-  if (end_state) end_state->Apply();
+  if (end_state) {
+    end_state->Apply();
+  } else if (found) {
+    found->ApplyToOperators();
+  }
   if (end_exception != kNoRecipe) {
     frame_ops::SetHandledException(PyThreadState_Get(), (*registers)[static_cast<std::size_t>(end_exception)]);
   }

@@ -94,6 +94,7 @@ class CompiledEntry final : public Entry {
   RecipeProgram recipes;
   std::vector<Effect> effects;
   std::optional<TorchState> end_state;  // set if the frame changes it
+  std::optional<TorchState> run_state;  // what its operators go by, where that is not as a call finds it
   RecipeId end_exception = kNoRecipe;   // the handled exception (None: none) if the frame changes it
   RecipeId result = kNoRecipe;
   std::optional<ResumePoint> resume;
@@ -105,6 +106,8 @@ class CompiledEntry final : public Entry {
   std::vector<std::string> written_numbers;  // WrittenNumbers()
 
  private:
+  // To be put back where the run is dropped, or nothing.
+  std::optional<TorchState> EnterRunState() const;
   // How the entry ends where its plan did not run to its end.
   Outcome AfterFailure(const TensorWork::Report& report, Failure* failure) const;
 };

@@ -48,7 +48,7 @@ bool MayCast(std::string_view name, const MadeArray& how) {
   for (const char* key : {"dtype", "casting"}) {
     if (PyDict_GetItemString(how.named, key) != nullptr) return true;
   }
-  return (name == "asarray" || name == "ascontiguousarray") && how.args.size() > 1;
+  return (name == "array" || name == "asarray" || name == "ascontiguousarray") && how.args.size() > 1;
 }
 
 bool IsNumpyCallable(BorrowedRef callable, std::string_view name) {
@@ -66,9 +66,11 @@ std::size_t CountOfElementwise(BorrowedRef callable, std::string_view name) {
     const Ref module = Ref::Steal(PyImport_ImportModule("numpy"));
     return reinterpret_cast<PyTypeObject*>(module ? PyObject_GetAttrString(module, "ufunc") : nullptr);
   }();
-  if (callable.type() == ufunc) return kEach;
-  if (name == "where" || name == "clip") return 3;
-  return name == "dot" || name == "inner" || name == "outer" ? 2 : 1;
+  if (callable.type() == ufunc || name == "einsum") return kEach;
+  if (name == "where" || name == "clip" || name == "interp") return 3;
+  static constexpr std::string_view kOfTwo[] = {"append", "convolve",     "dot",      "inner",
+                                                "outer",  "searchsorted", "tensordot"};
+  return std::find(std::begin(kOfTwo), std::end(kOfTwo), name) != std::end(kOfTwo) ? 2 : 1;
 }
 
 // A key of an array, or a number, a type, a text, None.
@@ -83,7 +85,7 @@ bool IsPlainOperand(BorrowedRef object) {
     auto* s = reinterpret_cast<PySliceObject*>(o);
     return IsPlainOperand(s->start) && IsPlainOperand(s->stop) && IsPlainOperand(s->step);
   }
-  return o == Py_Ellipsis || IsForNumpy(object) || IsTypeOfNumbers(object);
+  return o == Py_Ellipsis || PyUnicode_CheckExact(o) || IsForNumpy(object) || IsTypeOfNumbers(object);
 }
 
 // Written later, it would be another key, and no guard of its own tells.

@@ -44,6 +44,8 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
     case tracing::BreakKind::kMetadataMutation:
     case tracing::BreakKind::kMutation:
       return GraphBreakKind::kTensorMutation;
+    case tracing::BreakKind::kSetting:
+      return GraphBreakKind::kGlobalTorchState;
     case tracing::BreakKind::kWarning:
       return GraphBreakKind::kSideEffectCall;
     case tracing::BreakKind::kHiddenState:

@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "symbolic/ambient/torch_state.h"
 #include "symbolic/entry/deferred_warnings.h"
 #include "symbolic/evaluator/value.h"
 #include "symbolic/journals/tracked.h"
@@ -101,6 +103,10 @@ class WriteJournal {
   void LeaveRange() { --open_ranges_; }
   int open_ranges() const { return open_ranges_; }
 
+  // Of torch, what the graph's operators go by, where that is not as the attempt found it.
+  void NoteRunState(const TorchState& state) { run_state_ = state; }
+  const std::optional<TorchState>& run_state() const { return run_state_; }
+
   std::uint64_t count() const { return count_; }  // of writes to objects that existed before
   Counts CountEffects() const;
   void Clear() { globals_.clear(); }
@@ -115,6 +121,7 @@ class WriteJournal {
   const TrackedTable& tracked_;
   GlobalWrites globals_;
   std::vector<CachedCall> calls_;
+  std::optional<TorchState> run_state_;
   std::vector<DeferredWarning> warnings_;
   std::vector<const Tracked*> settled_;
   std::vector<Ref> noted_classes_;

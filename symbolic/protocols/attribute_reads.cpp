@@ -187,7 +187,7 @@ Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedR
     return breaks_.Break(GraphBreakKind::kOpaqueObject,
                          absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name, " that is not made yet"));
   }
-  BorrowedRef descriptor = reads_.LookupInType(type, name);
+  BorrowedRef descriptor = made_.IsMade(type) ? reads_.LookupInType(type, name) : FindInClass(reads_, type, name);
   const OverlayWrite* in_class = writes_.FindClassWrite(type, name);  // no descriptor
   if (in_class != nullptr) descriptor = nullptr;
   const bool data = GoesFirst(descriptor);

@@ -83,7 +83,8 @@ bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef na
   }
   if (made_.IsMade(owner.object)) return class_statements_.SetAttr(owner, name, value);
   if (PyType_Check(owner.object.get())) return SetClassAttr(owner, name, value);
-  if (PyModule_Check(owner.object.get())) {
+  const bool of_module = PyModule_Check(owner.object.get()) != 0;
+  if (of_module && !special_.OwnOf(type, SetattrName()) && !IsDataDescriptor(reads_.LookupInType(type, name))) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
                               absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
   }

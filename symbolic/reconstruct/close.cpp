@@ -231,6 +231,9 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   closed.fx_outputs = recipes.tensors();
   const TorchState end = TorchState::Current();
   if (!(end == capture.start_state())) entry->end_state = end;
+  const std::optional<TorchState>& run = capture.writes().run_state();
+  if (run && !run->SameForOperators(capture.start_state())) entry->run_state = run;
+  capture.tracer().NoteSetOnTheWay(tracing::SetOnTheWay::kNothing);  // a backward runs under what is set by then
   if (build_graph) {
     absl::StatusOr<tracing::TracedGraph> graph = capture.autograd().CloseGraph(outputs);
     if (IsGraphBreak(graph.status())) return graph.status();

@@ -11,6 +11,7 @@
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/native_items.h"
 #include "symbolic/rules/number_arrays.h"
+#include "symbolic/rules/random_methods.h"
 #include "symbolic/rules/torch_generators.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/sharded_tensors.h"
@@ -426,6 +427,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   if ((!IsPythonClass(type) && !is_namespace) || type->tp_finalize != nullptr || type->tp_del != nullptr) {
     return NoRecipe(object);
   }
+  if (KindOfGenerator(type) != GeneratorKind::kNone) return NoRecipe(object);  // it has drawn
   PyTypeObject* base = NativeBase(type);
   if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type &&
       base != DefaultDictType() && base != SimpleNamespaceType() && !IsNumberOrTextClass(type)) {

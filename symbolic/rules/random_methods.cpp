@@ -43,14 +43,28 @@ PyTypeObject* NumpyType() {
 using Methods = absl::flat_hash_set<PyObject*>;
 
 void AddMethods(PyTypeObject* type, Methods* methods) {
-  static constexpr const char* kNames[] = {
-      "rand",    "randn",    "random",      "random_sample",  "randint",         "uniform",   "normal",
-      "beta",    "gamma",    "exponential", "standard_gamma", "standard_normal", "binomial",  "poisson",
-      "laplace", "logistic", "lognormal",   "triangular",     "geometric",       "chisquare", "standard_exponential"};
+  static constexpr const char* kNames[] = {"rand",          "randn",          "random",
+                                           "random_sample", "randint",        "uniform",
+                                           "normal",        "beta",           "gamma",
+                                           "exponential",   "standard_gamma", "standard_normal",
+                                           "binomial",      "poisson",        "laplace",
+                                           "logistic",      "lognormal",      "triangular",
+                                           "geometric",     "chisquare",      "standard_exponential",
+                                           "integers",      "permutation",    "choice"};
   for (const char* name : kNames) {
     PyObject* method = PyDict_GetItemString(frame_ops::TypeDict(type), name);
     if (method != nullptr) methods->insert(Py_NewRef(method));
   }
+}
+
+PyObject* Maker() {
+  static PyObject* const maker = [] {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random._generator");
+    PyObject* found = module != nullptr ? PyObject_GetAttrString(module, "default_rng") : nullptr;
+    if (found == nullptr) PyErr_Clear();
+    return found;
+  }();
+  return maker;
 }
 
 }  // namespace
@@ -62,6 +76,10 @@ GeneratorKind KindOfGenerator(PyTypeObject* type) {
   return type == NumpyType() ? GeneratorKind::kNumpy : GeneratorKind::kNone;
 }
 
+bool MakesGenerator(BorrowedRef callable) {
+  return std::strstr(callable.type()->tp_name, "cython_function") != nullptr && callable.get() == Maker();
+}
+
 bool DrawsForNumpy(BorrowedRef method) {
   static Methods* methods = nullptr;
   if (std::strstr(method.type()->tp_name, "cython_function") == nullptr) return false;
@@ -71,6 +89,7 @@ bool DrawsForNumpy(BorrowedRef method) {
     methods = new Methods();
     AddMethods(state, methods);
     AddMethods(generator, methods);
+    if (Maker() != nullptr) methods->insert(Maker());
   }
   return methods->contains(method.get());
 }

@@ -15,6 +15,7 @@ GeneratorKind KindOfGenerator(PyTypeObject* type);
 
 // A method of numpy's generators that draws one number if it is not asked for several. Numpy imports them late, so that
 // they are in no table of rules.
+bool MakesGenerator(BorrowedRef callable);  // numpy.random.default_rng
 bool DrawsForNumpy(BorrowedRef method);
 
 }  // namespace framefuse

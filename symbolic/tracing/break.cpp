@@ -42,6 +42,8 @@ std::string_view BreakKindName(BreakKind kind) {
       return "stale tensor";
     case BreakKind::kMutation:
       return "mutation";
+    case BreakKind::kSetting:
+      return "another setting";
     case BreakKind::kWarning:
       return "warning";
   }

@@ -10,6 +10,9 @@
 
 namespace framefuse::tracing {
 
+// What a program set on the way: operators behind it go by it, and those
+// before did not.
+enum class SetOnTheWay : std::uint8_t { kNothing, kBackends, kDefaultDtype };
 // Which of torch's warnings break a recording, or are said in it (due_warnings.h).
 enum class HeardWarnings : std::uint8_t {
   kAll,
@@ -26,6 +29,7 @@ enum class BreakKind : std::uint8_t {
   kNoShapeRule,        // an operator without a shape function or meta kernel
   kStaleTensor,        // a traced tensor was used outside its capture
   kMutation,           // a write that the graph cannot express
+  kSetting,            // it goes by a setting that those before it did not run under
   kWarning,            // the operator warns, each time it runs
 };
 std::string_view BreakKindName(BreakKind kind);

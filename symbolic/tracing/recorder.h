@@ -106,6 +106,7 @@ class Recorder {
   void* origin_context = nullptr;
   ValueSource* values = nullptr;  // null: none
   HeardWarnings heard_warnings = HeardWarnings::kAll;
+  SetOnTheWay set_on_the_way = SetOnTheWay::kNothing;
 
   std::vector<OpenBranch> open_branches;  // innermost last
   std::vector<RecordedBranch> recorded_branches;

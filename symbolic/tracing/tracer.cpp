@@ -316,6 +316,7 @@ void Tracer::SetValueReader(ValueReader* reader) {
   state_->recorder->values = reader != nullptr ? state_.get() : nullptr;
 }
 void Tracer::SetOriginProvider(OriginProvider* provider) { state_->origins = provider; }
+void Tracer::NoteSetOnTheWay(SetOnTheWay what) { state_->recorder->set_on_the_way = what; }
 int Tracer::NodeCount() const { return static_cast<int>(state_->recorder->graph().nodes.size()); }
 std::int64_t Tracer::LiveFakes() { return FakeImpl::LiveCount(); }
 bool Tracer::InOwnPython() { return Recorder::InOwnPython(); }

@@ -203,6 +203,7 @@ class Tracer {
   void SetValueReader(ValueReader* reader);          // null: no value is relied on; must outlive the tracing
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
+  void NoteSetOnTheWay(SetOnTheWay what);
   // Why a deep copy of the tensor behind a fake is another thing than a copy of its values, beside which no tensor of
   // the program's has the same memory; empty: it is not. Then a guard compares what decides it.
   std::string WhyNoDeepCopy(BorrowedRef fake);

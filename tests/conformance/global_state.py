@@ -63,6 +63,8 @@ MODES = {
     "cudnn": Mode(torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
     "cudnn_benchmark": Mode(torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark),
     "cudnn_determinism": Mode(torch._C._get_cudnn_deterministic, torch._C._set_cudnn_deterministic),
+    "cudnn_tf32": Mode(torch._C._get_cudnn_allow_tf32, torch._C._set_cudnn_allow_tf32),
+    "nnpack": Mode(torch._C._get_nnpack_enabled, torch._C._set_nnpack_enabled),
     "mkldnn": Mode(torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
     "flash_attention": Mode(torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
     "lean_attention": Mode(torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),

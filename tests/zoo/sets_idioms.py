@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoo import idioms, idioms_of_numpy, idioms_of_python, idioms_of_torch, idioms_of_training  # noqa: F401  (they register their idioms)
+from zoo import idioms, idioms_of_numpy, idioms_of_python, idioms_of_scripts, idioms_of_torch, idioms_of_training  # noqa: F401  (they register their idioms)
 from zoo.zoo_model import ZooModel
 
 

@@ -117,3 +117,36 @@ def handles_of_hooks():
         return y, seen
 
     return Case(f, vector(), then=NOTHING, look=lambda: torch.utils.hooks.RemovableHandle.next_id)
+
+
+@program
+def a_setting_is_read_through_an_object():
+    class Settings:
+        scale = 2.5
+        steps = 3
+
+    settings = Settings()
+
+    def f(x):
+        return x * settings.scale + settings.steps, settings.steps + 1
+
+    changes = [lambda n=n: setattr(Settings, "steps", n) for n in (4, 5, 6)]
+    changes += [lambda n=n: setattr(Settings, "scale", n) for n in (0.5, 1.5, 3)]
+    changes += [lambda: setattr(settings, "steps", 9), lambda: setattr(Settings, "steps", 1)]
+    return Case(f, vector(), then=[*changes, lambda: delattr(settings, "steps")])
+
+
+@program
+def a_setting_of_a_base_is_hidden():
+    class Base:
+        scale = 2
+
+    class Module(torch.nn.Module, Base):
+        def forward(self, x):
+            return x * self.scale
+
+    module = Module()
+    changes = [lambda n=n: setattr(Base, "scale", n) for n in (3, 4, 5.5)]
+    changes += [lambda: setattr(Module, "scale", 7), lambda: setattr(Base, "scale", 8)]
+    changes += [lambda: setattr(Module, "scale", property(lambda self: 11)), lambda: delattr(Module, "scale")]
+    return Case(module, vector(), then=changes)

@@ -269,7 +269,7 @@ def two_types_of_autocast_in_one_call():
     return Case(f, matrix(3, 3), then=[on("autocast_dtype"), on("autocast"), off("autocast_dtype")])
 
 
-@program(whole=False)
+@program
 def states_set_inside():
     def f(x, m, flag):
         torch.set_default_dtype(torch.float64 if flag else torch.float32)

@@ -72,3 +72,45 @@ def no_stream_where_there_is_no_device():
         return y * 2, torch.mtia.is_available(), torch.accelerator.is_available() == (stream is not None)
 
     return changed(f)
+
+
+@program
+def what_few_programs_read():
+    def f(x):
+        precise = torch.get_float32_matmul_precision() == "highest"
+        return x * (2 if precise else 3), torch.backends.cudnn.allow_tf32, torch._C._get_nnpack_enabled()
+
+    def tf32(on):
+        torch.backends.cudnn.allow_tf32 = on
+
+    return changed(
+        f,
+        lambda: torch.set_float32_matmul_precision("high"),
+        lambda: torch.set_float32_matmul_precision("medium"),
+        lambda: torch.set_float32_matmul_precision("highest"),
+        lambda: tf32(False),
+        lambda: tf32(True),
+        lambda: torch._C._set_nnpack_enabled(False) and None,
+        lambda: torch._C._set_nnpack_enabled(True) and None,
+    )
+
+
+@program
+def how_many_threads_there_are():
+    def f(x):
+        return x * torch.get_num_threads()
+
+    return changed(f, lambda: None)
+
+
+@program
+def sums_of_half_precision_in_products():
+    matmul = torch.backends.cuda.matmul
+
+    def f(x):
+        return x * (2 if matmul.allow_fp16_reduced_precision_reduction else 3), matmul.fp32_precision
+
+    def allow(on):
+        matmul.allow_fp16_reduced_precision_reduction = on
+
+    return changed(f, lambda: allow(False), lambda: allow(True))
