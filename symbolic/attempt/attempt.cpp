@@ -170,7 +170,7 @@ class Driver {
     Capture capture(thread_, frame_, options);
     Listener listener(*this, capture);
     capture.breaks().set_listener(&listener);
-    if (plan_.hears_due_warnings()) capture.tracer().Hear(tracing::HeardWarnings::kDue);
+    if (plan_.hears_due_warnings()) capture.tracer().around().heard_warnings = tracing::HeardWarnings::kDue;
     if (plan_.stop()) capture.breaks().StopAt(*plan_.stop());
     if (scan) capture.breaks().TrackRebuildable();
     HookScope hook(HookMode::kCapture, &capture.frame_handler());

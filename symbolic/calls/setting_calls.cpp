@@ -97,9 +97,9 @@ Value SettingCalls::Set(Activation& act, ValueView callable, absl::Span<const Va
   }
   if (!writes_.run_state()) writes_.NoteRunState(before);  // the graph has begun under it
   const TorchState& run = *writes_.run_state();
-  tracer_.NoteSetOnTheWay(now.SameForOperators(run)                ? tracing::SetOnTheWay::kNothing
-                          : now.default_dtype != run.default_dtype ? tracing::SetOnTheWay::kDefaultDtype
-                                                                   : tracing::SetOnTheWay::kBackends);
+  tracer_.around().set_on_the_way = now.SameForOperators(run)                ? tracing::SetOnTheWay::kNothing
+                                    : now.default_dtype != run.default_dtype ? tracing::SetOnTheWay::kDefaultDtype
+                                                                             : tracing::SetOnTheWay::kBackends;
   return result;
 }
 

@@ -99,11 +99,8 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     if (!ApplyEffect(e, *registers)) return Outcome::kRaised;
   }
   if (CountsKinds()) CountEffects(effects, true);
-  if (end_state) {
-    end_state->Apply();
-  } else if (found) {
-    found->ApplyToOperators();
-  }
+  if (end_state) end_state->Apply();
+  if (!end_state && found) found->ApplyToOperators();
   if (end_exception != kNoRecipe) {
     frame_ops::SetHandledException(PyThreadState_Get(), (*registers)[static_cast<std::size_t>(end_exception)]);
   }

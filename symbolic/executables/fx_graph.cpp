@@ -305,7 +305,7 @@ std::optional<Difference> Check(Capture& capture, const Closed& closed, Borrowed
                                 const std::vector<Candidate>& candidates, const std::vector<std::size_t>& used) {
   SameValues values;
   tracing::Tracer tracer;
-  tracer.Hear(tracing::HeardWarnings::kDueOfRepeated);  // the capture broke on others
+  tracer.around().heard_warnings = tracing::HeardWarnings::kDueOfRepeated;  // the capture broke on others
   tracer.SetValueReader(&values);
   const absl::StatusOr<Ref> fakes = InputsAgain(capture.tracer(), candidates, used, tracer);
   if (!fakes.ok()) return Difference{0, false, std::string(fakes.status().message())};

@@ -233,7 +233,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   if (!(end == capture.start_state())) entry->end_state = end;
   const std::optional<TorchState>& run = capture.writes().run_state();
   if (run && !run->SameForOperators(capture.start_state())) entry->run_state = run;
-  capture.tracer().NoteSetOnTheWay(tracing::SetOnTheWay::kNothing);  // a backward runs under what is set by then
+  capture.tracer().around().set_on_the_way = {};  // a backward runs under what is set by then
   if (build_graph) {
     absl::StatusOr<tracing::TracedGraph> graph = capture.autograd().CloseGraph(outputs);
     if (IsGraphBreak(graph.status())) return graph.status();

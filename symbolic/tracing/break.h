@@ -10,14 +10,19 @@
 
 namespace framefuse::tracing {
 
-// What a program set on the way: operators behind it go by it, and those
-// before did not.
+// What a program set on the way: operators behind it go by it, and those before did not.
 enum class SetOnTheWay : std::uint8_t { kNothing, kBackends, kDefaultDtype };
 // Which of torch's warnings break a recording, or are said in it (due_warnings.h).
 enum class HeardWarnings : std::uint8_t {
   kAll,
   kDue,            // what eager would say now, in this process
   kDueOfRepeated,  // … and of what was recorded before: what is said each time was said
+};
+
+// What goes for operators beside their arguments.
+struct Surroundings {
+  HeardWarnings heard_warnings = HeardWarnings::kAll;
+  SetOnTheWay set_on_the_way = SetOnTheWay::kNothing;
 };
 
 enum class BreakKind : std::uint8_t {

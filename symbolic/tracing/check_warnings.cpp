@@ -38,9 +38,10 @@ bool SayAsKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
 void Recorder::CheckWarnings(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
                              const std::optional<std::string>& of_probe, const Outputs& outputs) {
   const bool warns = traits.warning != nullptr ? traits.warning->warns(args) : of_probe.has_value();
-  const auto is_due = [&] { return heard_warnings == HeardWarnings::kAll || IsWarningDue(traits, args); };
+  const auto is_due = [&] { return around.heard_warnings == HeardWarnings::kAll || IsWarningDue(traits, args); };
   const bool each_time = warns && ir::Has(traits.op, ir::OpFact::kWarnsOfSizes);
-  const bool is_said = each_time && (heard_warnings == HeardWarnings::kDueOfRepeated || SayAsKernel(traits, args));
+  const bool is_said =
+      each_time && (around.heard_warnings == HeardWarnings::kDueOfRepeated || SayAsKernel(traits, args));
   if (warns && !is_said && is_due()) Break(BreakKind::kWarning, traits, of_probe.value_or("it warns of its arguments"));
   const auto is_experimental = [](const OutputMeta& m) { return m.defined && m.dtype == c10::ScalarType::ComplexHalf; };
   if (std::any_of(outputs.begin(), outputs.end(), is_experimental) && is_due()) {

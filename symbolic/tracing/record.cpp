@@ -16,6 +16,7 @@
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/check_setting.h"
 #include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/gradient_checks.h"
 #include "symbolic/tracing/infer_by_examples.h"
@@ -127,34 +128,6 @@ bool SameSizes(const Dims& sizes, c10::SymIntArrayRef of) {
   return true;
 }
 
-bool IsView(const OpTraits& traits) {
-  const std::vector<c10::Argument>& returns = traits.handle.schema().returns();
-  return std::any_of(returns.begin(), returns.end(),
-                     [](const c10::Argument& r) { return r.alias_info() != nullptr && !r.alias_info()->isWrite(); });
-}
-
-// Of floats alone comes no other float by default.
-bool HasFloatsOnly(const OpTraits& traits, const torch::jit::Stack& stack) {
-  bool any = false;
-  for (const c10::IValue& v : torch::jit::last(stack, static_cast<std::size_t>(traits.num_arguments))) {
-    if (!v.isTensor() || !v.toTensor().defined()) continue;
-    const at::Tensor& t = v.toTensor();
-    if (t.unsafeGetTensorImpl()->is_wrapped_number()) continue;
-    if (!t.is_floating_point()) return false;
-    any = true;
-  }
-  return any;
-}
-
-// Views compute nothing. Operators of elements have one kernel each, whatever backends are on.
-void CheckSetting(Recorder& recorder, const OpTraits& traits, const torch::jit::Stack& stack) {
-  if (IsView(traits)) return;
-  const bool by_dtype = recorder.set_on_the_way == SetOnTheWay::kDefaultDtype;
-  if (traits.handle.hasTag(at::Tag::pointwise) && (!by_dtype || HasFloatsOnly(traits, stack))) return;
-  recorder.Break(BreakKind::kSetting, traits,
-                 "it goes by a setting that was changed between it and operators before it");
-}
-
 }  // namespace
 
 OwnPythonScope::OwnPythonScope() { ++own_python_depth; }
@@ -166,7 +139,7 @@ void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stac
   if (traits.is_composite) {
     return CallComposite(traits.decomposition, traits, graph_, stack);
   }
-  if (set_on_the_way != SetOnTheWay::kNothing) CheckSetting(*this, traits, *stack);
+  if (around.set_on_the_way != SetOnTheWay::kNothing) CheckSetting(*this, traits, *stack);
   TieGradientCheck(*this, stack, traits);
   if (expects_comparison()) return CompareWithNans(traits, stack);
   if (ContinueProduct(traits, stack)) return;

@@ -31,7 +31,7 @@ void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit
   if (const std::optional<std::string> warning = TakeWarningOfCaller()) {
     recorder->Break(BreakKind::kWarning, TraitsOf(handle), *warning);
   }
-  const WarningWatch watch(recorder->heard_warnings == HeardWarnings::kAll ? nullptr : recorder);
+  const WarningWatch watch(recorder->around.heard_warnings == HeardWarnings::kAll ? nullptr : recorder);
   try {
     recorder->Record(handle, stack);
   } catch (const c10::Error& error) {
@@ -84,7 +84,7 @@ TlsScope::TlsScope(Recorder* recorder)
   if (recorder == nullptr) return;
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
   said_.emplace();
-  if (recorder->heard_warnings != HeardWarnings::kAll) heard_.emplace(recorder);
+  if (recorder->around.heard_warnings != HeardWarnings::kAll) heard_.emplace(recorder);
 }
 
 TlsScope::~TlsScope() {

@@ -105,8 +105,7 @@ class Recorder {
   std::int32_t (*origin_callback)(void*) = nullptr;
   void* origin_context = nullptr;
   ValueSource* values = nullptr;  // null: none
-  HeardWarnings heard_warnings = HeardWarnings::kAll;
-  SetOnTheWay set_on_the_way = SetOnTheWay::kNothing;
+  Surroundings around;
 
   std::vector<OpenBranch> open_branches;  // innermost last
   std::vector<RecordedBranch> recorded_branches;

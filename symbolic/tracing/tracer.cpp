@@ -87,7 +87,7 @@ Tracer::~Tracer() { Drop(); }
 void Tracer::Begin() { state_->scopes.push_back(std::make_unique<TlsScope>(state_->recorder.get())); }
 void Tracer::End() { state_->scopes.pop_back(); }
 bool Tracer::Warned() const { return PendingBreak() && PendingBreak()->kind == BreakKind::kWarning; }
-void Tracer::Hear(HeardWarnings which) { state_->recorder->heard_warnings = which; }
+Surroundings& Tracer::around() { return state_->recorder->around; }
 
 // Also outside of the levels of torch.func's transforms.
 struct Tracer::Suspended::State {
@@ -316,7 +316,6 @@ void Tracer::SetValueReader(ValueReader* reader) {
   state_->recorder->values = reader != nullptr ? state_.get() : nullptr;
 }
 void Tracer::SetOriginProvider(OriginProvider* provider) { state_->origins = provider; }
-void Tracer::NoteSetOnTheWay(SetOnTheWay what) { state_->recorder->set_on_the_way = what; }
 int Tracer::NodeCount() const { return static_cast<int>(state_->recorder->graph().nodes.size()); }
 std::int64_t Tracer::LiveFakes() { return FakeImpl::LiveCount(); }
 bool Tracer::InOwnPython() { return Recorder::InOwnPython(); }

@@ -125,7 +125,7 @@ class Tracer {
   void Begin();
   void End();
   bool Warned() const;  // the pending break is a warning
-  void Hear(HeardWarnings which);
+  Surroundings& around();
   class Scope {
    public:
     explicit Scope(Tracer& tracer) : tracer_(tracer) { tracer_.Begin(); }
@@ -203,7 +203,6 @@ class Tracer {
   void SetValueReader(ValueReader* reader);          // null: no value is relied on; must outlive the tracing
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
-  void NoteSetOnTheWay(SetOnTheWay what);
   // Why a deep copy of the tensor behind a fake is another thing than a copy of its values, beside which no tensor of
   // the program's has the same memory; empty: it is not. Then a guard compares what decides it.
   std::string WhyNoDeepCopy(BorrowedRef fake);
