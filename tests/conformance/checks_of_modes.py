@@ -56,6 +56,8 @@ LEFT = {
     "cudnn": (lambda: torch._C._set_cudnn_enabled(False), None),
     "cudnn_benchmark": (lambda: torch._C._set_cudnn_benchmark(True), None),
     "cudnn_determinism": (lambda: torch._C._set_cudnn_deterministic(True), None),
+    "cudnn_tf32": (lambda: torch._C._set_cudnn_allow_tf32(not torch._C._get_cudnn_allow_tf32()), None),
+    "nnpack": (lambda: torch._C._set_nnpack_enabled(not torch._C._get_nnpack_enabled()), None),
     "mkldnn": (lambda: torch._C._set_mkldnn_enabled(False), None),
     "flash_attention": (lambda: torch.backends.cuda.enable_flash_sdp(False), None),
     "lean_attention": (lambda: torch.backends.cuda.enable_mem_efficient_sdp(False), None),

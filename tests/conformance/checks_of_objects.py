@@ -82,6 +82,7 @@ either("identity of equal numbers is nothing to see", lambda: [1000, 1001], lamb
 either("dtype", ones, lambda: ones(dtype=torch.float64))
 either("dtype of an empty tensor", lambda: torch.ones(0), lambda: torch.ones(0, dtype=torch.int64))
 either("requires_grad", ones, lambda: ones(requires_grad=True))
+either("leaf that is a view", lambda: torch.ones(4)[:2].requires_grad_(), lambda: torch.ones(2).requires_grad_())
 either("conjugated view", lambda: ones(dtype=torch.complex64).conj_physical(), lambda: ones(dtype=torch.complex64).conj())
 either("negated view", lambda: -ones(), lambda: torch._neg_view(ones()))
 either("tensor of inference mode", ones, inference)

@@ -156,8 +156,8 @@ class Snapshot:
                 add((path + ".data", TensorData(plain.to_dense())))
         if self._grad_fns:
             add((path + GRAD_FN, _name_of_history(value)))
-            if value.requires_grad:  # a write gives a view the history of its base
-                add((path + ".is_view", value._is_view()))
+            # A write gives a view the history of its base.
+            add((path + ".is_view", value.requires_grad and value._is_view()))
         if self._versions and not value.is_inference():
             add((path + ".version", value._version))
         if value.is_leaf and value.grad is not None:
