@@ -37,8 +37,9 @@ def known_open_in(way):
 
 def jobs_of_topic(topic):
     """The topic's programs that were right so far, in the ways that matter most."""
-    programs = [p for p in all_programs() if p.topic == topic and p.name not in known_open()]
-    return [(p.name, way) for p in programs for way in _WAYS if way not in p.not_ways]
+    open_in = {way: known_open_in(way) for way in _WAYS}
+    programs = [p for p in all_programs() if p.topic == topic]
+    return [(p.name, way) for p in programs for way in _WAYS if way not in p.not_ways and p.name not in open_in[way]]
 
 
 def complaints(verdicts):

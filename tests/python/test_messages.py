@@ -217,21 +217,21 @@ def test_a_function_of_c():
 
 
 def test_a_function_of_c_that_makes_tensors():
-    @torch.library.custom_op("framefuse_messages::partitioned", mutates_args=())
-    def make_partitioned(x: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(np.partition(x.numpy(), 0))
+    @torch.library.custom_op("framefuse_messages::unwrapped", mutates_args=())
+    def make_unwrapped(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.unwrap(x.numpy()))
 
-    @make_partitioned.register_fake
+    @make_unwrapped.register_fake
     def _(x):
         return torch.empty_like(x)
 
     def wrong(x):
-        return torch.from_numpy(np.partition((x * 2).numpy(), 0)) + 1
+        return torch.from_numpy(np.unwrap((x * 2).numpy())) + 1
 
     def right(x):
-        return make_partitioned(x * 2) + 1
+        return make_unwrapped(x * 2) + 1
 
-    check(wrong, ["np.partition", "call NumPy outside"], right)
+    check(wrong, ["np.unwrap", "call NumPy outside"], right)
 
 
 def test_a_tensor_as_a_key():
