@@ -158,11 +158,3 @@ def what_is_written_has_a_history():
         return (kept * kept).sum()
 
     return Case(run, _numbers(1), matrix(2, 3).requires_grad_(), torch.ones(2, 5, 3))
-
-
-@program
-def one_cache_at_positions_that_are_not_there():
-    def step(caches, position, x):
-        return _copied(caches[0], position, x) * 2
-
-    return _cases(step, _two(5), [_numbers(0, 1), _numbers(1, 9), _numbers(2, -1), _numbers(3, 4)])
