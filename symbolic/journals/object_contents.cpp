@@ -315,7 +315,7 @@ std::optional<Value> ObjectContents::DictItem(Tracked& t, ValueView key) {
   PyObject* found = PyDict_GetItemWithError(t.original, key.object);
   if (found == nullptr) {
     if (PyErr_Occurred() != nullptr) return Value();
-    reads_.AddGuard(t.source, GuardKind::kLacksKey, key.object);
+    if (!reads_.GuardLacksKey(t.source, key.object)) return Value();
     return std::nullopt;
   }
   return objects_.Adopt(found, reads_.sources().Item(t.source, key.object));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "guards/dict_lookup.h"
 #include "guards/held.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/journals/break_controller.h"
@@ -204,6 +205,14 @@ SourceId ReadJournal::SourceToLoad(BorrowedRef leaf) {
 }
 
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.
+bool ReadJournal::GuardLacksKey(SourceId dict, BorrowedRef key) {
+  if (DictKey(key).mode == DictKey::Mode::kOpaque) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a key that a dict lacks, with a hash or equality of its own");
+  }
+  AddGuard(dict, GuardKind::kLacksKey, key);
+  return true;
+}
+
 bool ReadJournal::GuardLeafIdentity(ValueView left, ValueView right, bool same) {
   if (left.object.type() != right.object.type() || !IsLeaf(left.object) || ValueDecidesIdentity(left.object)) {
     return true;

@@ -71,6 +71,8 @@ class ReadJournal {
   SourceId SourceOfConsumed(BorrowedRef leaf) const;
   // The same, to load it from there. Where it came from several places, they must hold one object in a later call, too.
   SourceId SourceToLoad(BorrowedRef leaf);
+  // False: a graph break, for a guard would have to call the key's own hash or equality.
+  [[nodiscard]] bool GuardLacksKey(SourceId dict, BorrowedRef key);
   // Whether two leaves are one object is a fact of its own. False: broke.
   [[nodiscard]] bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
 

@@ -1,6 +1,8 @@
 #include "symbolic/protocols/symbolic_keys.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "guards/read.h"
 #include "symbolic/journals/break_controller.h"
@@ -86,6 +88,18 @@ bool SymbolicKeys::IsOneOf(BorrowedRef number, absl::Span<const std::int64_t> va
   return sizes.Decide(ExprKind::kNe, any, Dim(0));
 }
 
+// What is no number equals nothing, and is found where it is that same object.
+bool SymbolicKeys::IsFoundByValue(BorrowedRef number, BorrowedRef elements) {
+  const auto may_be_nan = [&](PyObject* o) {
+    return PyFloat_CheckExact(o) && (std::isnan(PyFloat_AS_DOUBLE(o)) || tracer_.numbers().IsSymbolic(o));
+  };
+  const absl::Span<PyObject* const> all(PySequence_Fast_ITEMS(elements.get()),
+                                        static_cast<std::size_t>(PySequence_Fast_GET_SIZE(elements.get())));
+  if (std::none_of(all.begin(), all.end(), may_be_nan)) return true;
+  const Ref most = Ref::Steal(PyFloat_FromDouble(std::numeric_limits<double>::infinity()));
+  return tracer_.numbers().Compare(Py_LE, number, most).value_or(false);
+}
+
 std::optional<bool> SymbolicKeys::Compare(BorrowedRef number, BorrowedRef elements) {
   Integers plain;
   bool all_plain = PyLong_CheckExact(number.get());
@@ -101,6 +115,7 @@ std::optional<bool> SymbolicKeys::Compare(BorrowedRef number, BorrowedRef elemen
     if (all_plain) plain.push_back(d->constant());
   }
   if (all_plain) return IsOneOf(number, plain);
+  if (PyFloat_CheckExact(number.get()) && !IsFoundByValue(number, elements)) return std::nullopt;
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* const element = PyList_GET_ITEM(elements.get(), i);
     if (!IsNumber(element)) continue;

@@ -39,6 +39,7 @@ class SymbolicKeys {
   std::optional<Ref> ElementsOf(ValueView container);  // of few; nothing: of others
   bool IsOneOf(BorrowedRef number, absl::Span<const std::int64_t> values);
   std::optional<Truth> IsInRange(ValueView number, ValueView range);
+  bool IsFoundByValue(BorrowedRef number, BorrowedRef elements);
   std::optional<bool> Compare(BorrowedRef number, BorrowedRef elements);
 
   tracing::Tracer& tracer_;

@@ -127,7 +127,8 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
     if (t->kind == TrackedKind::kDict && t->FindWrite(item.object) == nullptr) {
       const int found = PyDict_Contains(t->original, item.object);
       if (found < 0) return Truth::kError;
-      reads_.AddGuard(t->source, found != 0 ? GuardKind::kHasKey : GuardKind::kLacksKey, item.object);
+      if (found != 0) reads_.AddGuard(t->source, GuardKind::kHasKey, item.object);
+      if (found == 0 && !reads_.GuardLacksKey(t->source, item.object)) return Truth::kError;
       return found != 0 ? Truth::kTrue : Truth::kFalse;
     }
     const std::optional<Value> found = contents_.DictItem(*t, item);

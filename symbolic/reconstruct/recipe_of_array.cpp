@@ -62,7 +62,7 @@ absl::StatusOr<RecipeId> ArrayRecipes::Of(RecipeBuilder& all, const Tracked& arr
     if (HasLostItsTensor(array)) {
       return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a tensor with an array of numpy becomes another");
     }
-    if (MakerOfArrays() == nullptr) {
+    if (array.made->owns || MakerOfArrays() == nullptr) {
       return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an array of numpy that shares its memory");
     }
     FF_ASSIGN_OR_RETURN(const RecipeId tensor, all.Of(array.memory_of));

@@ -27,3 +27,12 @@ def test_links_between_pages_lead_somewhere():
     for page in [DOCS.parent / "README.md", *DOCS.rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_tests_that_a_page_names_are_there():
+    tests = DOCS.parent / "tests"
+    named = {(page.name, *name) for page in DOCS.rglob("*.md") for name in re.findall(r"`(test_\w+\.py)::(\w+)`", page.read_text())}
+    assert len(named) > 30
+    for page, file, name in sorted(named):
+        texts = [path.read_text() for path in tests.rglob(file)]
+        assert any(f"def {name}(" in text for text in texts), f"{page} names {file}::{name}"

@@ -283,3 +283,16 @@ def tensors_that_numpy_refuses():
             return x * 3, str(error)
 
     return Case(f, leaf(), forward_only=True)
+
+
+@program(whole=False)
+def arrays_that_were_there_before_their_tensors():
+    """Such an array owns its memory; the one of `tensor.numpy()` does not."""
+
+    def f(x):
+        a = np.linspace(0, 1, 3)
+        t = torch.from_numpy(a)
+        t.add_(1)
+        return x * 2, a, t
+
+    return Case(f, vector(), then=[lambda: Args(vector(4))])

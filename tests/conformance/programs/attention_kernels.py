@@ -117,3 +117,13 @@ def kernels_as_keys():
 
     first, *others = (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH)
     return Case(f, leaf(3), first, then=[lambda k=k: Args(leaf(3), k) for k in others])
+
+
+@program(whole=False)
+def kernels_that_a_dict_from_outside_lacks():
+    def f(x, names, kernel):
+        return x * 2, kernel in names, names.get(kernel, "none"), x + 1
+
+    names = {SDPBackend.MATH: 1, SDPBackend.FLASH_ATTENTION: 2}
+    kernels = (SDPBackend.MATH, SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
+    return Case(f, leaf(3), names, SDPBackend.MATH, then=[lambda k=k: Args(leaf(3), names, k) for k in kernels])

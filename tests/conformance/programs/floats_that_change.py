@@ -254,3 +254,15 @@ def sums_of_floats():
         return x + 1, sum([v, 1e100, -1e100, v]), math.prod([v, 3.0]), math.fsum([v, 1.0]), round(v, 1), divmod(v, 0.3), abs(v), v // 0.2, v % 0.2
 
     return with_floats(f, values=ORDINARY)
+
+
+@program
+def what_is_no_number_found_in_containers():
+    """It equals nothing, not even itself, but is found where it is the same object."""
+    several = [0.5, NAN]
+
+    def f(x, v, outside):
+        return x + 1, v in (0.5, NAN), v in several, v in outside, v in {NAN, 0.5}, v in {NAN: 1}
+
+    calls = (0.25, 7.0, NAN, float("nan"), 0.5)
+    return Case(f, vector(), 0.1, (2.0, NAN), then=[lambda v=v: Args(vector(), v, (2.0, NAN)) for v in calls])
