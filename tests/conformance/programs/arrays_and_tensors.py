@@ -290,9 +290,10 @@ def arrays_that_were_there_before_their_tensors():
     """Such an array owns its memory; the one of `tensor.numpy()` does not."""
 
     def f(x):
-        a = np.linspace(0, 1, 3)
-        t = torch.from_numpy(a)
+        a, b = np.array([1.0, 2.0]), steps * 2
+        t, u = torch.from_numpy(a), torch.from_numpy(b)
         t.add_(1)
-        return x * 2, a, t
+        return x * 2, a, t, b, u.sum()
 
+    steps = numbers()
     return Case(f, vector(), then=[lambda: Args(vector(4))])

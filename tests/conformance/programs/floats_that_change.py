@@ -262,7 +262,7 @@ def what_is_no_number_found_in_containers():
     several = [0.5, NAN]
 
     def f(x, v, outside):
-        return x + 1, v in (0.5, NAN), v in several, v in outside, v in {NAN, 0.5}, v in {NAN: 1}
+        return x + 1, v in (0.5, NAN), v in several, v in outside, v in {NAN, 0.5}, v in {NAN: 1, 2.5: 2}
 
     calls = (0.25, 7.0, NAN, float("nan"), 0.5)
     return Case(f, vector(), 0.1, (2.0, NAN), then=[lambda v=v: Args(vector(), v, (2.0, NAN)) for v in calls])
