@@ -198,6 +198,8 @@ class Framefuse(System):
         self._fakes_before = 0.0
         self.tolerance = 0.0 if backend in ("aten", "fx") else 1e-5
         framefuse.config.raise_on_bug = True
+        # Past the limit Python runs the program: right, and no proof of anything.
+        framefuse.config.recompile_limit = 64
         framefuse.config.check_fakes_dead = True
         framefuse.config.verify_metadata = True
         framefuse.config.verify_fx = True

@@ -456,12 +456,13 @@ def module_flag_and_submodule():
 
 @program
 def recompile_limit_is_passed():
-    o = types.SimpleNamespace(n=0)
+    """The truth machine sets it to 64; each name is compiled in."""
+    o = types.SimpleNamespace(name="a")
 
     def f(x):
-        return x * o.n
+        return x * o.name.count("a"), o.name.upper()
 
-    return Case(f, vector(), then=[lambda v=v: setattr(o, "n", v) for v in range(1, 14)])
+    return Case(f, vector(), then=[lambda v=v: setattr(o, "name", "ba" * v) for v in range(1, 70)])
 
 
 @program
