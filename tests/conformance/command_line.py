@@ -211,7 +211,8 @@ def _printer(verbose: bool):
         shown.add((verdict.program, verdict.status))
         print(f"{verdict.status:6} {verdict.way:14} {verdict.program}", flush=True)
         if verbose or not known:
-            for detail in verdict.details[: 4 if verbose else 2]:
+            most = None if verdict.status == CRASH else 4 if verbose else 2
+            for detail in verdict.details[:most]:
                 print(f"           {detail[:300]}", flush=True)
 
     return show

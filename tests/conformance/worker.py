@@ -109,7 +109,7 @@ class Worker:
             reason = f"died: exit status {os.waitstatus_to_exitcode(self._status)}"
         lines = self._errors.decode(errors="replace").strip().splitlines()
         fatal = next((n for n, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
-        return [reason, *(lines[-3:] if fatal is None else lines[fatal : fatal + 6])]
+        return [reason, *(lines[-3:] if fatal is None else lines[fatal : fatal + 16])]
 
 
 def _run_child(work: Callable[[Reply], None], writer: int, errors: int) -> None:
