@@ -207,7 +207,8 @@ SourceId ReadJournal::SourceToLoad(BorrowedRef leaf) {
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.
 bool ReadJournal::GuardLacksKey(SourceId dict, BorrowedRef key) {
   if (DictKey(key).mode == DictKey::Mode::kOpaque) {
-    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a key that a dict lacks, with a hash or equality of its own");
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                              "a key that a dict lacks, with a hash or equality of its own");
   }
   AddGuard(dict, GuardKind::kLacksKey, key);
   return true;
