@@ -1,6 +1,6 @@
 // Addresses: id() and hash() of BuiltinCalls.
-// Invariant: the program sees no address but that of an object from outside, which a guard compares. Tables of dicts and
-// sets and the memo of a deep copy are keyed by other ones too, and nothing that is left of the attempt holds them.
+// Invariant: the program sees no address but that of an object from outside, which a guard compares. Tables of dicts
+// and sets and the memo of a deep copy are keyed by other ones too, and nothing that is left of the attempt holds them.
 
 #include "symbolic/calls/builtin_calls.h"
 
@@ -22,8 +22,8 @@
 namespace framefuse {
 namespace {
 
-// The frame of Tensor.__hash__. A call that captured code makes of it is one of id() (call_rules.def), and C code is not
-// given it (NativeArguments): so it is a table of C code that hashes a key.
+// The frame of Tensor.__hash__. A call that captured code makes of it is one of id() (call_rules.def), and C code is
+// not given it (NativeArguments): so it is a table of C code that hashes a key.
 bool IsHashOfKey(const Activation& act, BorrowedRef object) {
   if (!IsFakeTensor(object)) return false;
   const CallRule* rule = FindCallRule(reinterpret_cast<PyObject*>(frame_ops::Function(act.frame)));
@@ -90,9 +90,10 @@ Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args)
   const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) ||
                         PyRange_Check(args[0].object.get()) || IsImmutableKey(args[0].object) ||
                         (PyFrozenSet_CheckExact(args[0].object.get()) && objects_.Find(args[0].object) == nullptr);
-  const bool by_method = !IsFakeTensor(args[0].object) &&
-      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && HasPythonHash(reads_, type);
-  const bool known = by_method || ((by_value || IsFakeTensor(args[0].object)) && GuardAddresses(args[0].object, objects_, reads_));
+  const bool by_method =
+      !IsFakeTensor(args[0].object) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && HasPythonHash(reads_, type);
+  const bool known =
+      by_method || ((by_value || IsFakeTensor(args[0].object)) && GuardAddresses(args[0].object, objects_, reads_));
   if (!known) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
   return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, nullptr) : Value();
 }

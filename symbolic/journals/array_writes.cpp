@@ -53,9 +53,8 @@ bool IsOwnArray(const ObjectTable& objects, BorrowedRef array) {
   const Ref root = RootOf(array);
   if (!root || objects.Find(root) != nullptr || !IsNumberArray(root)) return false;
   const auto& all = objects.tracked().all();
-  return std::none_of(all.begin(), all.end(), [&](const auto& t) {
-    return IsArray(t->original) && RootOf(t->original).get() == root.get();
-  });
+  return std::none_of(all.begin(), all.end(),
+                      [&](const auto& t) { return IsArray(t->original) && RootOf(t->original).get() == root.get(); });
 }
 
 Value ArrayWriter::Write(BorrowedRef function, absl::Span<const ValueView> operands) const {
