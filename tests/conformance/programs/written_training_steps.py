@@ -161,6 +161,16 @@ def addresses_that_a_program_sees():
     return Case(f, vector(), vector(3, 5.0), then=[lambda: Args(vector(), vector()), lambda: None])
 
 
+@program(whole=False)
+def addresses_that_c_code_asks_for():
+    def f(x):
+        y = x + 1
+        told = list(map(torch.Tensor.__hash__, [y]))
+        return y, told == [id(y)]
+
+    return Case(f, vector(), then=NOTHING)
+
+
 @program
 def addresses_of_arguments():
     def f(x):
@@ -209,7 +219,7 @@ def numbers_drawn_into_what_has_a_history():
             torch.empty(2).uniform_(3, 1, generator=g)
         except RuntimeError as error:
             text = str(error)[:30]
-        return z, y * x, w, text, torch.rand(1, generator=g)
+        return z, y * x, y, w, text, torch.rand(1, generator=g)
 
     return Case(f, leaf(), then=NOTHING)
 
