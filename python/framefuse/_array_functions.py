@@ -55,3 +55,21 @@ def warns_in_own_code(function):
         return function.__name__ in ("sum", "prod", "mean", "std", "var", "max", "min", "any", "all", "clip")
     inner = getattr(function, "_implementation", function)
     return hasattr(inner, "__code__")
+
+
+def copy_of(array):
+    """Another array that holds the same, in the same order."""
+    return array.copy("K")
+
+
+def view_like(view):
+    """What makes such a view of another array like its base."""
+    offset = view.__array_interface__["data"][0] - view.base.__array_interface__["data"][0]
+    return functools.partial(_view, view.shape, view.dtype, offset, view.strides, view.flags.writeable)
+
+
+def _view(shape, dtype, offset, strides, writeable, whole):
+    view = np.ndarray(shape, dtype, whole, offset, strides)
+    if not writeable:
+        view.flags.writeable = False
+    return view

@@ -86,7 +86,6 @@ def install():
     _C.register_substitute(torch.full_like, _full_like, of_torch_only=True)
     _C.register_substitute(torch._foreach_mul_, _foreach_mul_by_numbers, of_torch_only=True)
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
-    _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     _sized_calls.install()
     _number_calls.install()
     _C.register_mark(_control.mark_dynamic)

@@ -191,7 +191,7 @@ Value ArrayCalls::TensorOfNew(BorrowedRef array) {
   }();
   Value tensor = natives_.MakeHostTensor(maker, args, BorrowedRef());
   if (!tensor) return Value();
-  objects_.NoteArray(array, tensor.object, true);
+  objects_.NoteArray(array, tensor.object);
   return tensor;
 }
 
@@ -205,7 +205,7 @@ std::optional<Value> ArrayCalls::ArrayOf(BorrowedRef tensor) {
   const bool rebound = known != nullptr && known->source != kNoSource && tracing::IsRebound(tensor);
   Ref array = plain && !rebound ? EmptyArrayLike(t) : Ref();
   if (!array) return std::nullopt;
-  objects_.NoteArray(array, tensor, false);
+  objects_.NoteArray(array, tensor);
   return Value{std::move(array), kNoSource};
 }
 

@@ -263,13 +263,6 @@ Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueVie
   return OfAnotherFamily(which);
 }
 
-bool BuiltinCalls::MakesMemoKey(const Activation& act, BorrowedRef object) const {
-  const Tracked* t = objects_.Find(object);
-  if (!calls_.has_memo() || (t != nullptr && t->source != kNoSource && t->kind != TrackedKind::kTensor)) return false;
-  PyCodeObject* code = frame_ops::Code(act.frame);
-  return IsCopyCode(code) || IsOwnCode(code);
-}
-
 Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable,
                                       absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t n = args.size();
@@ -288,17 +281,7 @@ Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueV
       if (!plain || n < 1 || n > 2 || args[0].object.type()->tp_iternext == nullptr) return raise();
       return iteration_.NextOf(act, args);
     case SpecialCall::kId:
-      // A key of a memo that ends with the copy: any number that no other object has would do. Other objects from
-      // outside may be one and the same in another call.
-      if (n == 1 && plain && MakesMemoKey(act, args[0].object)) {
-        return Value{Ref::Steal(PyLong_FromVoidPtr(args[0].object.get())), kNoSource};
-      }
-      if (const Tracked* t = n == 1 && plain ? objects_.Find(args[0].object) : nullptr;
-          t != nullptr && t->source != kNoSource) {
-        reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
-        return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
-      }
-      return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "id()");
+      return plain && n == 1 ? AddressOf(act, args[0]) : breaks_.Break(GraphBreakKind::kIdentityOfFresh, "id()");
     case SpecialCall::kHash:
       return plain && n == 1 ? HashOf(callable, args) : raise();
     case SpecialCall::kVars: {
@@ -338,46 +321,6 @@ Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueVie
   }
   if (!arguments_.PrepareAll(args, format) || !arguments_.HaveTextOfTheirOwn(args)) return Value();
   return natives_.CallNative(callable.object, args, kwnames);
-}
-
-namespace {
-// Of the parts of a tuple or frozenset those that are hashed by their address are these very objects. False: one was
-// made here. A frozenset has hashed its elements when it was made.
-bool GuardAddresses(BorrowedRef part, ObjectTable& objects, ReadJournal& reads) {
-  if (PyTuple_CheckExact(part.get())) {
-    bool all = true;
-    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(part.get()); ++i) {
-      all = GuardAddresses(PyTuple_GET_ITEM(part.get(), i), objects, reads);
-    }
-    return all;
-  }
-  if (PyFrozenSet_CheckExact(part.get())) {
-    Py_ssize_t at = 0;
-    PyObject* element = nullptr;
-    while (private_api::SetNext(part.get(), &at, &element)) {
-      if (!GuardAddresses(element, objects, reads)) return false;
-    }
-    return true;
-  }
-  if (IsLeaf(part) || !IsHashedByIdentity(part.type())) return true;
-  const Tracked* t = objects.Find(part);
-  if (t == nullptr || t->source == kNoSource) return false;
-  reads.AddGuard(t->source, GuardKind::kIdentity, t->original);
-  return true;
-}
-}  // namespace
-
-Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args) {
-  reads_.Consume(args[0]);
-  PyTypeObject* type = args[0].object.type();
-  const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) ||
-                        PyRange_Check(args[0].object.get()) || IsImmutableKey(args[0].object) ||
-                        (PyFrozenSet_CheckExact(args[0].object.get()) && objects_.Find(args[0].object) == nullptr);
-  const bool by_method =
-      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
-  const bool known = by_method || (by_value && GuardAddresses(args[0].object, objects_, reads_));
-  if (!known) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
-  return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, nullptr) : Value();
 }
 
 // A C function that writes the list or dict it is given.

@@ -53,6 +53,7 @@ class BuiltinCalls {
   Value CallTextBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                         BorrowedRef kwnames);
   bool MakesMemoKey(const Activation& act, BorrowedRef object) const;  // id() in a deep copy
+  Value AddressOf(const Activation& act, ValueView object);
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);
   Value CallWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);

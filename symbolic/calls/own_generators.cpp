@@ -1,9 +1,13 @@
 #include "symbolic/calls/own_generators.h"
 
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/break_controller.h"
@@ -24,6 +28,40 @@ constexpr std::int64_t kMostNumbers = 1 << 20;  // the entry keeps them
 
 bool IsFactory(std::string_view name) {
   return name == "rand" || name == "randn" || name == "randint" || name == "randperm" || name == "normal";
+}
+
+// Fills a tensor with numbers that depend on nothing in it.
+bool IsFilling(std::string_view name) {
+  return name == "normal_" || name == "uniform_" || name == "exponential_" || name == "random_" ||
+         name == "bernoulli_" || name == "geometric_" || name == "cauchy_" || name == "log_normal_";
+}
+
+// No two of its numbers are one.
+bool HoldsEachOnce(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] > 1) steps.emplace_back(strides[i], sizes[i]);
+  }
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) return false;
+    reach += (size - 1) * stride;
+  }
+  return true;
+}
+
+// Of numbers of its own, laid out alike; null: no derivative or size may be lost.
+Ref EmptyLike(const at::Tensor& t) {
+  const bool plain = t.device().is_cpu() && t.layout() == c10::kStrided && !t.is_conj() && !t.is_neg() &&
+                     !(t.requires_grad() && c10::GradMode::is_enabled());
+  if (!plain || t.sym_numel() > kMostNumbers) return Ref();
+  std::vector<std::int64_t> sizes, strides;
+  for (const c10::SymInt& size : t.sym_sizes()) sizes.push_back(size.guard_int(__FILE__, __LINE__));
+  for (const c10::SymInt& stride : t.sym_strides()) strides.push_back(stride.guard_int(__FILE__, __LINE__));
+  if (!HoldsEachOnce(sizes, strides)) return Ref();
+  const tracing::Tracer::Suspended suspended;
+  return Ref::Steal(THPVariable_Wrap(at::empty_strided(sizes, strides, at::TensorOptions().dtype(t.scalar_type()))));
 }
 
 // Also in a list of sizes, where torch reads it.
@@ -77,6 +115,10 @@ BorrowedRef OwnGenerators::GivenTo(absl::Span<const ValueView> args, BorrowedRef
 std::optional<Value> OwnGenerators::Draw(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const BorrowedRef generator = GivenTo(args, kwnames);
   if (!generator) return std::nullopt;
+  if (callable.type() == &PyMethodDescr_Type && IsFilling(NameOfCallable(callable)) && IsFakeTensor(args[0].object) &&
+      !ReadsFake(args.subspan(1))) {
+    return Fill(callable, args, kwnames);
+  }
   if (!PyCFunction_Check(callable.get()) || !IsFactory(NameOfCallable(callable)) || ReadsFake(args)) {
     return breaks_.Break(GraphBreakKind::kRandomState, DescribeCallable(callable));
   }
@@ -85,6 +127,20 @@ std::optional<Value> OwnGenerators::Draw(BorrowedRef callable, absl::Span<const 
   const bool many = drawn && THPVariable_Unpack(drawn.object.get()).sym_numel() > kMostNumbers;
   if (many) drawn = breaks_.Break(GraphBreakKind::kRandomState, "a draw of more than a million numbers");
   return drawn;
+}
+
+// What is drawn stands for the tensor's own numbers.
+Value OwnGenerators::Fill(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const Ref empty = EmptyLike(THPVariable_Unpack(args[0].object.get()));
+  if (!empty) return breaks_.Break(GraphBreakKind::kRandomState, DescribeCallable(callable));
+  std::vector<ValueView> all(args.begin(), args.end());
+  all[0] = ValueView(empty, kNoSource);
+  if (!arguments_.PrepareAll(absl::MakeConstSpan(all).subspan(1))) return Value();
+  const Value drawn = natives_.MakeHostTensor(callable, all, kwnames);
+  if (!drawn) return Value();
+  static PyObject* const copies = PyObject_GetAttrString(THPVariableClass, "copy_");
+  const ValueView into[] = {args[0], drawn};
+  return natives_.CallNative(copies, into, BorrowedRef());
 }
 
 }  // namespace framefuse

@@ -29,6 +29,7 @@ class OwnGenerators {
   std::optional<Value> Draw(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
+  Value Fill(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   BorrowedRef GivenTo(absl::Span<const ValueView> args, BorrowedRef kwnames) const;
 
   BreakController& breaks_;

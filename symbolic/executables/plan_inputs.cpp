@@ -30,6 +30,7 @@ void AddInputs(Capture& capture, Closed& closed) {
   const std::vector<TensorInput>& tensors = capture.objects().tensor_inputs();
   std::vector<SourceId> sources;
   std::vector<BorrowedRef> live;
+  int whole = 0;
   for (const tracing::TracedInput& in : closed.graph.inputs) {
     if (in.input_index >= 0) {
       const TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
@@ -38,6 +39,7 @@ void AddInputs(Capture& capture, Closed& closed) {
       sources.push_back(t.source);
       live.emplace_back(t.real.get());
       if (in.storage_read) capture.reads().guards().AddStorage(t.source, t.real);
+      whole += in.storage_read ? 1 : 0;
       if (in.storage_offset_read) capture.reads().guards().AddStorageOffset(t.source, t.real);
       continue;
     }
@@ -61,7 +63,9 @@ void AddInputs(Capture& capture, Closed& closed) {
       capture.reads().guards().AddLeaf(tensors[i].source, tensors[i].real);
     }
   }
-  if (WritesInputs(closed.graph) && sources.size() > 1) capture.reads().guards().AddOverlap(sources, live);
+  // Of whole storages each is taken once.
+  if ((WritesInputs(closed.graph) && sources.size() > 1) || whole > 1)
+    capture.reads().guards().AddOverlap(sources, live);
 }
 
 }  // namespace framefuse

@@ -12,10 +12,9 @@
 
 namespace framefuse {
 
-inline void NoteMemory(Tracked& array, BorrowedRef tensor, bool owns) {
+inline void NoteMemory(Tracked& array, BorrowedRef tensor) {
   array.memory_of = Ref::Create(tensor);
   MadeArray how;
-  how.owns = owns;
   how.reads.emplace_back(Ref::Create(tensor), tracing::ValueNow(tensor));
   array.made = std::make_shared<const MadeArray>(std::move(how));
 }

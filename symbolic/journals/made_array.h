@@ -21,7 +21,6 @@ struct MadeArray {
   std::vector<std::pair<Ref, int>> reads;
   std::vector<DeferredWarning> warnings;  // that numpy may say; made in any case, then
   bool warns_here = false;                // at the line of the call, not in numpy's own code
-  bool owns = false;                      // it was there first: a tensor has its memory, which the entry cannot make so
 };
 
 }  // namespace framefuse

@@ -181,6 +181,11 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
     const char* why = for_torch_ ? "torch reads an array of numpy" : ReadArray(object, t, objects_, reads_);
     return why == nullptr || breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, why);
   }
+  const bool by_method = PyMethod_Check(object.get()) != 0;
+  const BorrowedRef function = by_method ? BorrowedRef(PyMethod_GET_FUNCTION(object.get())) : object;
+  if (PyFunction_Check(function.get()) && SeesPastCapture(function)) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(function)));
+  }
   if (t != nullptr) {
     if (!PrepareTracked(*t, object, allow_instances)) return false;
     if (!t->has_shadow()) return true;

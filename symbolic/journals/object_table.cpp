@@ -458,8 +458,8 @@ bool ObjectTable::NoteEmptyDict(SourceId source, BorrowedRef original) {
   return true;
 }
 
-void ObjectTable::NoteArray(BorrowedRef array, BorrowedRef tensor, bool owns) {
-  NoteMemory(*tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array)), tensor, owns);
+void ObjectTable::NoteArray(BorrowedRef array, BorrowedRef tensor) {
+  NoteMemory(*tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array)), tensor);
   has_empty_arrays_ = true;
 }
 

@@ -88,7 +88,7 @@ class ObjectTable {
   bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
   void NoteFreshDict(BorrowedRef dict, BorrowedRef owner);
   // An array that has the memory of a tensor made here: captured code may not read it.
-  void NoteArray(BorrowedRef array, BorrowedRef tensor, bool owns);
+  void NoteArray(BorrowedRef array, BorrowedRef tensor);
   void NoteUnknown(BorrowedRef object);  // made when the entry runs: captured code may keep it and ask nothing
   void NoteMadeArray(BorrowedRef array, MadeArray how);  // read no more than that
   bool has_empty_arrays() const { return has_empty_arrays_; }

@@ -5,6 +5,7 @@
 #include "frame_eval/hook.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/journals/array_writes.h"
 #include "symbolic/journals/backward_phase.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
@@ -246,7 +247,10 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
 
 bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
   if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
-  if (IsArray(container.object)) return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
+  if (IsArray(container.object)) {
+    const ArrayWriter writer{fx_, breaks_, boundary_, objects_, arguments_};
+    return static_cast<bool>(writer.Write(NamedOperator("setitem"), {container, key, value}));
+  }
   Tracked* t = objects_.Find(container.object);
   const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
   if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__setitem__")) {

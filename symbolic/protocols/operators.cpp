@@ -5,6 +5,7 @@
 
 #include "frame_eval/hook.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/journals/array_writes.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/fx_journal.h"
@@ -88,6 +89,10 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   }
   if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
     return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
+  }
+  if (nb_op >= kFirstInplace && IsOwnArray(objects_, left.object)) {
+    const ArrayWriter writer{fx_, breaks_, boundary_, objects_, arguments_};
+    return writer.Write(OperatorFunction(nb_op), {left, right});
   }
   if (std::optional<Value> made = arrays_.Binary(nb_op, left, right)) return *std::move(made);
   Tracked* t = objects_.Find(left.object);

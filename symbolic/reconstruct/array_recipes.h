@@ -19,6 +19,8 @@ struct Tracked;
 class ArrayRecipes {
  public:
   absl::StatusOr<RecipeId> Of(RecipeBuilder& all, const Tracked& array);
+  // Of one that the attempt made, and that holds what guards decide.
+  static absl::StatusOr<RecipeId> OfOwn(RecipeBuilder& all, BorrowedRef array);
   // Of which numpy may warn as it makes them, up to one; null: all.
   absl::Status AddThoseThatWarn(RecipeBuilder& all, const Tracked* last);
   const std::vector<DeferredWarning>& warnings() const { return warnings_; }

@@ -232,6 +232,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   }
   if (PyWeakref_CheckRef(o)) return OfWeakref(object);
   if (PyAnySet_CheckExact(o)) return OfSet(object);
+  if (IsArray(object)) return ArrayRecipes::OfOwn(*this, object);
   if (type == &PyFunction_Type) return OfFunction(object);
   if (type == &PyMethod_Type) return OfMethod(object);
   if (PyCFunction_Check(o)) return OfBuiltin(object);

@@ -7,6 +7,7 @@
 #include "common/status.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/journals/array_memory.h"
+#include "symbolic/journals/array_writes.h"
 #include "symbolic/reconstruct/recipe_builder.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/tracing/later_writes.h"
@@ -24,12 +25,20 @@ PyObject* MakerOfArrays() {
   return method;
 }
 
+PyObject* Helper(const char* name) {
+  const Ref module = Ref::Steal(PyImport_ImportModule("framefuse._array_functions"));
+  return module ? PyObject_GetAttrString(module, name) : nullptr;
+}
+
+// Torch took its memory for a tensor. The graph has one of its own, and an array of that would not own it.
+bool OwnsItsMemory(BorrowedRef array) {
+  const Ref base = Ref::Steal(PyObject_GetAttrString(array, "base"));
+  return base.get() == Py_None;
+}
+
 // What the entry calls with the operands.
 Ref CallOf(const MadeArray& made) {
-  static PyObject* const helper = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("framefuse._array_functions"));
-    return module ? PyObject_GetAttrString(module, "as_entry_calls") : nullptr;
-  }();
+  static PyObject* const helper = Helper("as_entry_calls");
   Ref place = Ref::Create(Py_None);
   if (made.warns_here && !made.warnings.empty()) {
     const DeferredWarning& w = made.warnings.front();
@@ -57,12 +66,31 @@ absl::StatusOr<RecipeId> ArrayRecipes::OfOperand(RecipeBuilder& all, BorrowedRef
   return any ? all.Add(RecipeOp::kTuple, std::move(items)) : all.Constant(operand);
 }
 
+// In each call another one, that holds the same; of a view the same view of it.
+absl::StatusOr<RecipeId> ArrayRecipes::OfOwn(RecipeBuilder& all, BorrowedRef array) {
+  static PyObject* const copies = Helper("copy_of");
+  static PyObject* const views = Helper("view_like");
+  const Ref base = Ref::Steal(PyObject_GetAttrString(array, "base"));
+  if (!base || !IsOwnArray(all.capture_.objects(), array)) {
+    return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an array of numpy that is a part of one from outside");
+  }
+  if (base.get() != Py_None) {
+    const Ref view = Ref::Steal(PyObject_CallOneArg(views, array));
+    if (!view) return absl::InternalError("a view of an array could not be kept");
+    FF_ASSIGN_OR_RETURN(const RecipeId whole, all.Of(base));
+    return all.known_[array.get()] = all.Add(RecipeOp::kCall, {whole}, view);
+  }
+  const Ref kept = Ref::Steal(PyObject_CallOneArg(copies, array));
+  if (!kept) return absl::InternalError("an array could not be kept");
+  return all.known_[array.get()] = all.Add(RecipeOp::kCall, {all.Constant(kept)}, copies);
+}
+
 absl::StatusOr<RecipeId> ArrayRecipes::Of(RecipeBuilder& all, const Tracked& array) {
   if (array.memory_of) {
     if (HasLostItsTensor(array)) {
       return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a tensor with an array of numpy becomes another");
     }
-    if (array.made->owns || MakerOfArrays() == nullptr) {
+    if (MakerOfArrays() == nullptr || OwnsItsMemory(array.representative)) {
       return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an array of numpy that shares its memory");
     }
     FF_ASSIGN_OR_RETURN(const RecipeId tensor, all.Of(array.memory_of));

@@ -120,6 +120,7 @@ bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, Borro
     read = PyLong_AsSize_t(inputs);
   }
   PyErr_Clear();
+  if (args.size() > named && PyUnicode_Check(args[0].object.get())) return false;  // einsum takes any number of arrays
   for (std::size_t i = read; i < args.size() - named; ++i) {
     if (IsArray(args[i].object)) return true;
   }

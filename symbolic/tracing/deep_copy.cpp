@@ -1,5 +1,6 @@
 // Deep copies. Torch's copies the whole storage, once for all tensors in it: where a tensor is all that is in its
-// storage, and no other one of the copy is there, the result is a copy of its values.
+// storage, and no other one of the copy is there, the result is a copy of its values. Which inputs share memory is
+// guarded where several are copied (plan_inputs.cpp).
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -39,8 +40,7 @@ std::string Tracer::WhyNoDeepCopy(BorrowedRef fake) {
   if (std::string why = WhyNotPlain(t); !why.empty()) return why;
   if (!IsWholeStorage(graph, impl->value())) return "a tensor that is a part of its storage";
   const ir::StorageId storage = graph.value(impl->value()).storage;
-  const auto [copied, is_first] = state_->deep_copied.try_emplace(storage, impl);
-  if (copied->second != impl) return "two tensors in one storage";
+  if (state_->deep_copied.try_emplace(storage, impl).first->second != impl) return "two tensors in one storage";
   InputRecord* input = nullptr;
   for (InputRecord& r : state_->inputs) {
     if (graph.value(r.value).storage != storage) continue;
@@ -51,8 +51,6 @@ std::string Tracer::WhyNoDeepCopy(BorrowedRef fake) {
     const std::vector<ir::NodeIndex> definitions = graph.Definitions();
     return definitions[static_cast<std::size_t>(impl->value())] == ir::kNoNode ? "a constant" : "";
   }
-  // Another input may share its memory in another call.
-  if (is_first && std::exchange(state_->deep_copies_input, true)) return "two tensors from outside";
   const at::Tensor& real = input->real;
   if (input->input_index < 0 || real.storage_offset() != 0 ||
       real.storage().nbytes() != static_cast<std::size_t>(real.numel()) * real.itemsize()) {

@@ -62,7 +62,6 @@ struct Tracer::State final : ValueSource, CheckReader, TruthSource {
   Numbers numbers{recorder};
   // Of deep copies: what was copied of each storage.
   std::unordered_map<ir::StorageId, const c10::TensorImpl*> deep_copied;
-  bool deep_copies_input = false;
   std::vector<Ref> constants;  // Python objects of constants' fakes
   // Origin of forward operators by the sequence number of their autograd node.
   std::unordered_map<std::int64_t, std::int32_t> origin_of_sequence;

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from zoo import idioms, idioms_of_numpy, idioms_of_python, idioms_of_scripts, idioms_of_torch, idioms_of_training  # noqa: F401  (they register their idioms)
+from zoo import (  # noqa: F401  (they register their idioms)
+    idioms,
+    idioms_of_experiments,
+    idioms_of_numpy,
+    idioms_of_python,
+    idioms_of_scripts,
+    idioms_of_torch,
+    idioms_of_training,
+)
 from zoo.zoo_model import ZooModel
 
 

@@ -414,7 +414,7 @@ def with_a_table_of_reductions():
     return Case(f, vector(), then=[lambda: setattr(given, "size", 3), register, remove])
 
 
-@program(whole=False)
+@program
 def of_modules_and_tensors():
     class Holder:
         pass

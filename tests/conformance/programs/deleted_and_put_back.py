@@ -244,7 +244,7 @@ def parameter_of_a_module():
     return Case(f, matrix(), observe=m, then=[lambda: None])
 
 
-@program(whole=False)
+@program
 def buffer_and_child_of_a_module():
     m = nn.Module()
     m.register_buffer("first", vector())

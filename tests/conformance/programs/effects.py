@@ -265,7 +265,7 @@ def numpy_random_numbers():
     return Case(f, vector(), then=[lambda: np.random.seed(9)])
 
 
-@program(whole=False)
+@program
 def numpy_functions_on_arrays():
     def f(a):
         b = np.sin(a) + a.mean()

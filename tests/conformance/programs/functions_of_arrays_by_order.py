@@ -55,7 +55,7 @@ def put_beside():
     return of_a_matrix(f)
 
 
-@program(whole=False)
+@program
 def products_by_name():
     def f(x):
         array = (x * 2).numpy()

@@ -23,7 +23,7 @@ def of_python():
     return Case(f, vector(), then=NOTHING)
 
 
-@program(whole=False)
+@program
 def of_numpy():
     def f(x):
         rng = np.random.default_rng(7)

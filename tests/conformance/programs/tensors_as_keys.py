@@ -20,7 +20,7 @@ def table_by_tensor():
     return Case(f, a, b, observe=table[b], then=[lambda: Args(a, b), lambda: table.update(name=4)])
 
 
-@program(whole=False)
+@program
 def table_by_tensor_with_absent_keys():
     a, b = vector(), vector(3, 5.0)
     table = {a: "a"}
