@@ -51,6 +51,9 @@ class BackwardRun::SecondPass {
   // A saved value with its history.
   at::Tensor StartOf(std::size_t saved);
   void SetHistoryOfWritten(const SavedValue& s, at::Tensor* t) const;
+  // What an input held before the graph wrote it uncounted: eager's nodes have saved the input itself, and a second
+  // derivative that comes to them reads what it holds now.
+  void StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t);
   // What was saved, for a value that is computed again; undefined where that was used up or written since.
   at::Tensor ElementsOf(std::size_t saved);
 
@@ -58,6 +61,11 @@ class BackwardRun::SecondPass {
   const BackwardPlan& plan_;
   autograd::Node& node_;
   std::vector<std::int32_t> readers_;  // nodes of the backward that this pass comes to
+  struct InPlace {
+    at::Tensor start;
+    const UnsavedInput* input = nullptr;
+  };
+  std::vector<InPlace> in_place_;  // get the input's elements when all has run
   std::vector<at::Tensor> stale_;  // what InPlaceOf() gave
 };
 
@@ -92,7 +100,24 @@ at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
     return t;
   }
   if (s.is_new) SetHistoryOfWritten(s, &t);
+  for (const WrittenUncounted& w : run_.written_uncounted_) {
+    if (w.saved == saved) StartInItsPlace(w.input, IsRead(saved), &t);
+  }
   return t;
+}
+
+void BackwardRun::SecondPass::StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t) {
+  if (IsNewer(input)) {  // the nodes that have saved it raise
+    stale_.push_back(*t);
+    return;
+  }
+  // What the backward computes again of the old elements needs them while it runs.
+  at::Tensor start = is_read ? t->detach().clone() : input.memory.detach();
+  if (t->grad_fn()) autograd::impl::set_gradient_edge(start, autograd::impl::gradient_edge(*t));
+  const bool counts = !start.is_inference() && !input.memory.is_inference();
+  if (is_read && counts) autograd::impl::set_version_counter(start, autograd::impl::version_counter(input.memory));
+  *t = std::move(start);
+  if (is_read) in_place_.push_back({*t, &input});
 }
 
 autograd::Edge BackwardRun::SecondPass::EdgeTo(std::int32_t input) {
@@ -122,6 +147,9 @@ at::Tensor BackwardRun::SecondPass::InPlaceOf(ir::ValueId value) const {
 
 bool BackwardRun::SecondPass::IsAnyStale() {
   if (std::any_of(run_.inputs_.begin(), run_.inputs_.end(), &IsNewer)) return true;
+  for (const WrittenUncounted& w : run_.written_uncounted_) {
+    if (IsNewer(w.input)) return true;
+  }
   for (std::size_t s = 0; s < run_.saved_.size(); ++s) {
     if ((plan_.saved()[s].IsInputItself() || plan_.saved()[s].of_written >= 0) && IsGone(s)) return true;
   }
@@ -236,6 +264,7 @@ autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tan
   }
   std::vector<at::Tensor> outputs(plan->gradients.size());
   ThrowIfError(plan->executable->Run(inputs, run_.symbols_, absl::MakeSpan(outputs)));
+  for (const InPlace& p : in_place_) p.start.variable_data().copy_(p.input->memory.variable_data());
   // A node that has saved one of these is none that this pass came to: eager's error, if a next one does.
   unknown.Spoil();
   autograd::variable_list result(plan_.gradients().size());
