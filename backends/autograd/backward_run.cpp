@@ -68,14 +68,14 @@ bool KeepsItsMemory(const at::Tensor& t) {
 
 BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan) : plan_(std::move(plan)) {}
 
-BackwardRun::UnsavedInput BackwardRun::AsItIs(const at::Tensor& input) {
-  const bool counts = input.defined() && !input.is_inference();
-  return {input.defined() ? input.tensor_data() : input, counts ? static_cast<std::int64_t>(input._version()) : 0};
-}
-
 void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
   symbols_.assign(symbols.begin(), symbols.end());
   saved_.resize(plan_->saved().size());
+  const auto as_it_is = [&inputs](std::int32_t input) -> UnsavedInput {
+    const at::Tensor& t = inputs[At(input)];
+    const bool counts = t.defined() && !t.is_inference();
+    return {t.defined() ? t.tensor_data() : t, counts ? static_cast<std::int64_t>(t._version()) : 0};
+  };
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
     if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
@@ -85,14 +85,14 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
     }
     if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
     const bool uncounted = !s.is_new && plan_->joint().inputs[At(s.of_written)].mutated_uncounted;
-    if (uncounted) written_uncounted_.push_back({i, AsItIs(inputs[At(s.of_written)])});
+    if (uncounted) written_uncounted_.push_back({i, as_it_is(s.of_written)});
     // A write without gradients leaves the history as it is.
     if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
     edges_of_written_.resize(saved_.size());
     edges_of_written_[i] = autograd::impl::gradient_edge(inputs[At(s.of_written)]);
   }
   inputs_.reserve(plan_->differentiable().inputs().size());
-  for (std::int32_t i : plan_->differentiable().inputs()) inputs_.push_back(AsItIs(inputs[At(i)]));
+  for (std::int32_t i : plan_->differentiable().inputs()) inputs_.push_back(as_it_is(i));
 }
 
 void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,

@@ -128,7 +128,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::size_t saved = 0;
     UnsavedInput input;
   };
-  static UnsavedInput AsItIs(const at::Tensor& input);
   // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
   at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
   // For SavedVariable::unpack. None for an input itself, as eager's nodes give none: detach_() of it is an error.
