@@ -71,6 +71,11 @@ BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan) : plan_(std::
 void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
   symbols_.assign(symbols.begin(), symbols.end());
   saved_.resize(plan_->saved().size());
+  const auto as_it_is = [&inputs](std::int32_t input) -> UnsavedInput {
+    const at::Tensor& t = inputs[At(input)];
+    const bool counts = t.defined() && !t.is_inference();
+    return {t.defined() ? t.tensor_data() : t, counts ? static_cast<std::int64_t>(t._version()) : 0};
+  };
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
     if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
@@ -79,17 +84,15 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
       memory_[i] = {inputs[At(s.index)].storage(), inputs[At(s.index)].storage_offset()};
     }
     if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
+    const bool uncounted = !s.is_new && plan_->joint().inputs[At(s.of_written)].mutated_uncounted;
+    if (uncounted) written_uncounted_.push_back({i, as_it_is(s.of_written)});
     // A write without gradients leaves the history as it is.
     if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
     edges_of_written_.resize(saved_.size());
     edges_of_written_[i] = autograd::impl::gradient_edge(inputs[At(s.of_written)]);
   }
   inputs_.reserve(plan_->differentiable().inputs().size());
-  for (std::int32_t i : plan_->differentiable().inputs()) {
-    const at::Tensor& t = inputs[At(i)];
-    const bool counts = t.defined() && !t.is_inference();
-    inputs_.push_back({t.defined() ? t.tensor_data() : t, counts ? static_cast<std::int64_t>(t._version()) : 0});
-  }
+  for (std::int32_t i : plan_->differentiable().inputs()) inputs_.push_back(as_it_is(i));
 }
 
 void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
@@ -167,7 +170,9 @@ void BackwardRun::Release(const Used& used, bool last) {
   for (std::size_t s = 0; s < saved_.size() && all_done; ++s) {
     if (plan_->use().ReadersOf(s).empty()) saved_[s].reset_data();
   }
-  if (all_done) inputs_.clear();
+  if (!all_done) return;
+  inputs_.clear();
+  written_uncounted_.clear();
 }
 
 at::Tensor BackwardRun::ZeroTangent(std::size_t tangent) const {

@@ -122,6 +122,12 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     at::Tensor memory;
     std::int64_t version = 0;
   };
+  // By saved value: an input that the graph writes uncounted, where that is what it held before. Eager's nodes have
+  // saved the input, and read what it holds when they run.
+  struct WrittenUncounted {
+    std::size_t saved = 0;
+    UnsavedInput input;
+  };
   // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
   at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
   // For SavedVariable::unpack. None for an input itself, as eager's nodes give none: detach_() of it is an error.
@@ -184,6 +190,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<Memory> memory_;  // by saved value: of SavedValue::reads.view, while that is saved; empty: of none
   std::vector<UnsavedInput> inputs_;
+  std::vector<WrittenUncounted> written_uncounted_;
   std::vector<torch::autograd::Edge> edges_of_written_;  // by saved value (SavedValue::of_written), while that is saved
   struct SeenWritten {
     std::int32_t input = 0;

@@ -37,37 +37,87 @@ class BackwardRun::SecondPass {
   ResultsPassed FindResultsPassed(const std::string& saved);
   std::vector<at::Tensor> InputsOf(const DifferentiablePlan& plan, const autograd::variable_list& tangents);
   at::Tensor InputOf(std::int32_t input);
+  // Whether the elements of an input, or of what a graph wrote to one, are gone.
   bool IsAnyStale();
+  bool IsGone(std::size_t saved);
   static bool IsNewer(const UnsavedInput& input) {
     return input.memory.defined() && !input.memory.is_inference() && input.memory._version() != input.version;
   }
   // The history that it had when the graph ran.
   autograd::Edge EdgeTo(std::int32_t input);
   // In the place of one whose elements are gone, and are of no account.
-  at::Tensor InPlaceOf(std::int32_t input) const;
+  at::Tensor InPlaceOf(ir::ValueId value) const;
+  bool IsRead(std::size_t saved) const;  // by a node that this pass comes to
   // A saved value with its history.
   at::Tensor StartOf(std::size_t saved);
+  void SetHistoryOfWritten(const SavedValue& s, at::Tensor* t) const;
+  // What an input held before the graph wrote it uncounted: eager's nodes have saved the input itself, and a second
+  // derivative that comes to them reads what it holds now.
+  void StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t);
   // What was saved, for a value that is computed again; undefined where that was used up or written since.
   at::Tensor ElementsOf(std::size_t saved);
 
   BackwardRun& run_;
   const BackwardPlan& plan_;
   autograd::Node& node_;
+  std::vector<std::int32_t> readers_;  // nodes of the backward that this pass comes to
+  struct InPlace {
+    at::Tensor start;
+    const UnsavedInput* input = nullptr;
+  };
+  std::vector<InPlace> in_place_;  // get the input's elements when all has run
   std::vector<at::Tensor> stale_;  // what InPlaceOf() gave
 };
 
-at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
-  at::Tensor t = run_.saved_[saved].unpack(run_.NodeFor(saved, node_));
-  const SavedValue& s = plan_.saved()[saved];
-  if (!s.is_new) return t;
+bool BackwardRun::SecondPass::IsRead(std::size_t saved) const {
+  const std::vector<std::int32_t>& of_value = plan_.use().ReadersOf(saved);
+  return std::any_of(of_value.begin(), of_value.end(),
+                     [&](std::int32_t n) { return std::binary_search(readers_.begin(), readers_.end(), n); });
+}
+
+// The pass comes to what an input was written with from that node, or from what was computed with it.
+void BackwardRun::SecondPass::SetHistoryOfWritten(const SavedValue& s, at::Tensor* t) const {
   for (const SeenWritten& w : run_.seen_written_) {
     if (w.input != s.of_written) continue;
-    // The pass comes here from that node, or from what was computed with it.
     auto seen = w.node.lock();
-    t = t.detach();
-    if (seen) autograd::impl::set_gradient_edge(t, {std::move(seen), w.input_nr});
+    *t = t->detach();
+    if (seen) autograd::impl::set_gradient_edge(*t, {std::move(seen), w.input_nr});
+  }
+}
+
+at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
+  const SavedValue& s = plan_.saved()[saved];
+  at::Tensor t;
+  try {
+    t = run_.saved_[saved].unpack(run_.NodeFor(saved, node_));
+  } catch (const c10::Error&) {
+    if (IsRead(saved)) throw;
+    t = InPlaceOf(s.value);
+    if (autograd::Edge edge = s.of_written < 0 ? autograd::Edge() : EdgeTo(s.of_written); edge.is_valid() && !s.is_new)
+      autograd::impl::set_gradient_edge(t, std::move(edge));
+    if (s.is_new) SetHistoryOfWritten(s, &t);
+    stale_.push_back(t);
+    return t;
+  }
+  if (s.is_new) SetHistoryOfWritten(s, &t);
+  for (const WrittenUncounted& w : run_.written_uncounted_) {
+    if (w.saved == saved) StartInItsPlace(w.input, IsRead(saved), &t);
   }
   return t;
+}
+
+void BackwardRun::SecondPass::StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t) {
+  if (IsNewer(input)) {  // the nodes that have saved it raise
+    stale_.push_back(*t);
+    return;
+  }
+  // What the backward computes again of the old elements needs them while it runs.
+  at::Tensor start = is_read ? t->detach().clone() : input.memory.detach();
+  if (t->grad_fn()) autograd::impl::set_gradient_edge(start, autograd::impl::gradient_edge(*t));
+  const bool counts = !start.is_inference() && !input.memory.is_inference();
+  if (is_read && counts) autograd::impl::set_version_counter(start, autograd::impl::version_counter(input.memory));
+  *t = std::move(start);
+  if (is_read) in_place_.push_back({*t, &input});
 }
 
 autograd::Edge BackwardRun::SecondPass::EdgeTo(std::int32_t input) {
@@ -85,9 +135,9 @@ autograd::Edge BackwardRun::SecondPass::EdgeTo(std::int32_t input) {
   return {};
 }
 
-at::Tensor BackwardRun::SecondPass::InPlaceOf(std::int32_t input) const {
+at::Tensor BackwardRun::SecondPass::InPlaceOf(ir::ValueId value) const {
   const ir::Graph& joint = plan_.joint();
-  const ir::Value& recorded = joint.value(joint.inputs[At(input)].value);
+  const ir::Value& recorded = joint.value(value);
   std::vector<std::int64_t> sizes, strides;
   for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, run_.symbols_));
   for (const ir::Dim& d : recorded.strides) strides.push_back(joint.exprs.Evaluate(d, run_.symbols_));
@@ -97,13 +147,20 @@ at::Tensor BackwardRun::SecondPass::InPlaceOf(std::int32_t input) const {
 
 bool BackwardRun::SecondPass::IsAnyStale() {
   if (std::any_of(run_.inputs_.begin(), run_.inputs_.end(), &IsNewer)) return true;
+  for (const WrittenUncounted& w : run_.written_uncounted_) {
+    if (IsNewer(w.input)) return true;
+  }
   for (std::size_t s = 0; s < run_.saved_.size(); ++s) {
-    if (!plan_.saved()[s].IsInputItself()) continue;
-    try {
-      run_.saved_[s].unpack(run_.NodeFor(s, node_));
-    } catch (const c10::Error&) {
-      return true;
-    }
+    if ((plan_.saved()[s].IsInputItself() || plan_.saved()[s].of_written >= 0) && IsGone(s)) return true;
+  }
+  return false;
+}
+
+bool BackwardRun::SecondPass::IsGone(std::size_t saved) {
+  try {
+    run_.saved_[saved].unpack(run_.NodeFor(saved, node_));
+  } catch (const c10::Error&) {
+    return true;
   }
   return false;
 }
@@ -127,7 +184,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
     }
   }
   if (!t.defined()) {
-    t = InPlaceOf(input);
+    t = InPlaceOf(plan_.joint().inputs[At(input)].value);
     stale_.push_back(t);
   }
   if (autograd::Edge edge = EdgeTo(input); edge.is_valid()) autograd::impl::set_gradient_edge(t, std::move(edge));
@@ -188,7 +245,7 @@ std::vector<at::Tensor> BackwardRun::SecondPass::InputsOf(const DifferentiablePl
 autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tangents, const BackwardPlan::Key& key,
                                                      Used* used) {
   // As in eager: what was computed with a result leads to its node, where hooks see a second derivative.
-  used->readers = ValueOrThrow(plan_.ReadersFor(key));
+  readers_ = used->readers = ValueOrThrow(plan_.ReadersFor(key));
   const DifferentiablePlans& plans = plan_.differentiable();
   const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers));
   const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, passed.tangents, IsAnyStale()));
@@ -207,6 +264,7 @@ autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tan
   }
   std::vector<at::Tensor> outputs(plan->gradients.size());
   ThrowIfError(plan->executable->Run(inputs, run_.symbols_, absl::MakeSpan(outputs)));
+  for (const InPlace& p : in_place_) p.start.variable_data().copy_(p.input->memory.variable_data());
   // A node that has saved one of these is none that this pass came to: eager's error, if a next one does.
   unknown.Spoil();
   autograd::variable_list result(plan_.gradients().size());

@@ -73,8 +73,25 @@ inline GradState ReadGradState(c10::TensorImpl& impl, const AutogradMeta* meta) 
 
 GradState ReadGradState(c10::TensorImpl& impl) { return ReadGradState(impl, MetaOf(impl)); }
 
-inline bool HasHooks(const AutogradMeta* meta) {
-  return meta != nullptr && (!meta->hooks_.empty() || meta->post_acc_grad_hooks_ != nullptr);
+// On the nodes between a view and what it is one of: a write of the view drops them.
+[[gnu::noinline]] bool HasHooksOfView(c10::TensorImpl& impl, const AutogradMeta& meta) {
+  const auto& view = static_cast<const torch::autograd::DifferentiableViewMeta&>(meta);
+  const bool is_old = !impl.is_inference() && view.get_attr_version() != impl.version_counter().current_version();
+  if (is_old || !view.has_bw_view()) return false;
+  const AutogradMeta* const base = MetaOf(*view.get_backward_view().base_.unsafeGetTensorImpl());
+  const torch::autograd::Node* const end = base == nullptr ? nullptr : base->grad_fn_.get();
+  torch::autograd::Node* node = meta.grad_fn_.get();
+  while (node != nullptr && node != end && node->num_outputs() == 1) {
+    if (!node->tensor_pre_hooks().empty() || !node->pre_hooks().empty() || !node->post_hooks().empty()) return true;
+    node = node->next_edge(0).function.get();
+  }
+  return false;
+}
+
+inline bool HasHooks(c10::TensorImpl& impl, const AutogradMeta* meta) {
+  if (meta == nullptr) return false;
+  if (!meta->hooks_.empty() || meta->post_acc_grad_hooks_ != nullptr) return true;
+  return meta->is_view_ && meta->grad_fn_ && HasHooksOfView(impl, *meta);
 }
 
 template <class A, class B>
@@ -170,7 +187,7 @@ bool RecordLeaf(BorrowedRef object, TensorSpec* spec) {
   if (!IsTensor(object)) return false;
   spec->compares_leaf = true;
   spec->is_leaf = ReadGradState(*Impl(object.get())).is_leaf;
-  spec->has_hooks = HasHooks(MetaOf(*Impl(object.get())));
+  spec->has_hooks = HasHooks(*Impl(object.get()), MetaOf(*Impl(object.get())));
   return true;
 }
 
@@ -245,7 +262,7 @@ inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const Autog
   const GradState grad = ReadGradState(impl, meta);
   bool same = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype;
   same = same & (grad.requires_grad == spec.requires_grad);
-  if (spec.compares_leaf) same = same & (grad.is_leaf == spec.is_leaf) & (HasHooks(meta) == spec.has_hooks);
+  if (spec.compares_leaf) same = same & (grad.is_leaf == spec.is_leaf) & (HasHooks(impl, meta) == spec.has_hooks);
   if (!same || !spec.plain) return same;
   return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl) &&
          (spec.offset < 0 || impl.storage_offset() == spec.offset) &&
@@ -321,7 +338,7 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
   if (spec.compares_leaf && grad.is_leaf != spec.is_leaf) {
     return Mismatch("is_leaf", spec.is_leaf ? "True" : "False", grad.is_leaf ? "True" : "False");
   }
-  if (spec.compares_leaf && HasHooks(MetaOf(*impl)) != spec.has_hooks) {
+  if (spec.compares_leaf && HasHooks(*impl, MetaOf(*impl)) != spec.has_hooks) {
     return Mismatch("gradient hooks", spec.has_hooks ? "some" : "none", spec.has_hooks ? "none" : "some");
   }
   if (impl->key_set().raw_repr() != spec.key_set) {
@@ -401,7 +418,11 @@ Ref TensorOfArray(BorrowedRef array) {
 
 bool HasHistory(BorrowedRef tensor) { return IsTensor(tensor) && !ReadGradState(*Impl(tensor.get())).is_leaf; }
 
-bool HasGradientHooks(BorrowedRef tensor) { return IsTensor(tensor) && HasHooks(MetaOf(*Impl(tensor.get()))); }
+bool HasGradientHooks(BorrowedRef tensor) {
+  if (!IsTensor(tensor)) return false;
+  c10::TensorImpl& impl = *Impl(tensor.get());
+  return HasHooks(impl, MetaOf(impl));
+}
 
 bool IsTorchSizeType(PyTypeObject* type) { return type == &THPSizeType; }
 

@@ -143,13 +143,25 @@ bool HasGradientHooks(const at::Tensor& t) {
   return !torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t) != nullptr;
 }
 
+// On its way to the base, which a write leaves: as the guard of an input compares them.
+bool HasHooksOfView(const at::Tensor& view) {
+  const at::Tensor base(view._base());
+  const torch::autograd::Node* const end = base.grad_fn().get();
+  torch::autograd::Node* node = view.grad_fn().get();
+  while (node != nullptr && node != end && node->num_outputs() == 1) {
+    if (!node->tensor_pre_hooks().empty() || !node->pre_hooks().empty() || !node->post_hooks().empty()) return true;
+    node = node->next_edge(0).function.get();
+  }
+  return false;
+}
+
 const char* WhyHooksTell(const at::Tensor& real, const at::Tensor& fake, const at::Tensor& history, bool is_written) {
   if (fake.retains_grad() && !real.retains_grad()) return "retain_grad() is called on an input";
   if (HasGradientHooks(fake)) return "a hook is put on an input";
   if (!is_written) return nullptr;
   if (history.defined() && !history.grad_fn()->tensor_pre_hooks().empty()) return "an input gets a hook and is written";
   const bool is_view = real.is_view() && real.requires_grad();
-  return is_view && HasGradientHooks(real) ? "a view that has hooks is written" : nullptr;
+  return is_view && HasHooksOfView(real) ? "a view is written that has hooks, or a view that it is of" : nullptr;
 }
 
 void ForgetUnrunTasks() {

@@ -43,11 +43,14 @@ CountedReads::CountedReads(Recorder& recorder, const std::vector<InputRecord>& i
       first_of_backward_(static_cast<ir::ValueId>(recorder.graph().values.size())),
       outer_(std::exchange(current, this)) {
   for (const InputRecord& in : inputs) of_memory_[MemoryOf(in.fake)].own.push_back(PlaceOfCounter(in.fake));
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Counters& c = of_memory_[MemoryOf(outputs[i])];
-    const void* const counter = PlaceOfCounter(outputs[i]);
-    if (Has(c.own, counter) || Has(c.copies, counter)) continue;
-    (recorder.graph().outputs[i].own_version ? c.copies : c.own).push_back(counter);
+  // A view of `x.data` counts with that, which may come after it.
+  for (const bool copies : {true, false}) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      Counters& c = of_memory_[MemoryOf(outputs[i])];
+      const void* const counter = PlaceOfCounter(outputs[i]);
+      if (recorder.graph().outputs[i].own_version != copies || Has(c.own, counter) || Has(c.copies, counter)) continue;
+      (copies ? c.copies : c.own).push_back(counter);
+    }
   }
 }
 

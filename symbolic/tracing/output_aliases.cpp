@@ -96,6 +96,7 @@ class OutputAliases {
       if (it->second.size() < 2 && !RequiresGradAsItsBase(tensors_[i]) && !IsLoneView(i)) continue;
       if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
     }
+    ShareCopies();
     return NoteInference();
   }
 
@@ -283,6 +284,22 @@ class OutputAliases {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Results that count together, and not with x: `x.data` and views of it. They are views of that, or of the first one.
+  void ShareCopies() {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      if (!graph_.outputs[i].own_version) continue;
+      std::size_t base = i;
+      for (std::size_t j = tensors_.size(); j-- > 0;) {
+        if (!graph_.outputs[j].own_version || !ShareCounter(tensors_[i], tensors_[j])) continue;
+        if (tensors_[base].is_view() || !tensors_[j].is_view()) base = j;
+      }
+      if (base == i) continue;
+      graph_.outputs[i].alias = ir::OutputAlias::kViewOfOutput;
+      graph_.outputs[i].alias_of = static_cast<std::int32_t>(base);
+      SetKindOfView(i, tensors_[base]);
+    }
   }
 
   std::int32_t AddHidden(ir::ValueId root, const at::Tensor& tensor) {

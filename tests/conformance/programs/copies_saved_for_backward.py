@@ -199,3 +199,86 @@ def by_an_autograd_function():
             return gradient * weight, None
 
     return _gradients_after(lambda a, *_: _count_up(a), lambda a, b, c: (Scaled.apply(b, a.detach()),))
+
+
+@program(whole=False)
+def of_views_of_a_copy_that_are_handed_out():
+    """Both count together: the write of one is seen by what has saved the other."""
+
+    def with_the_copy(a, b, c):
+        z = a.data
+        return z.t(), z
+
+    def before_it(a, b, c):
+        z = a.data
+        return z, z[1:]
+
+    def without_it(a, b, c):
+        z = a.data
+        return z[0], z.t()
+
+    def in_parts(a, b, c):
+        return a.data.chunk(3)
+
+    def of_a_result(a, b, c):
+        y = a * c
+        z = y.data
+        return z.t(), y, z.detach(), z
+
+    def of_an_unseen_result(a, b, c):
+        z = (a * c).data
+        return z.t(), z.detach()[0], z
+
+    def used_after(f):
+        def use(a, b, c):
+            copies = f(a, b, c)
+            torch._dynamo.graph_break()
+            return copies[0] * b.sum(), copies[-1]
+
+        return use
+
+    parts = (with_the_copy, before_it, without_it, in_parts, of_a_result, of_an_unseen_result)
+    return _gradients_after(lambda *t: _count_up(t[-1]), *map(used_after, parts))
+
+
+@program(whole=False)
+def of_an_input_whose_copy_is_handed_out_by_its_views():
+    """It is the input that is written: eager does not raise."""
+
+    def before_the_copy(a, b, c):
+        z = a.data
+        return z * b, z.t(), z
+
+    def without_it(a, b, c):
+        z = a.data
+        return z @ b, z[0], z.t()
+
+    return _gradients_after(lambda a, *_: _count_up(a), before_the_copy, without_it)
+
+
+@program(whole=False)
+def versions_of_views_of_a_copy():
+    def f(x):
+        y = x * 2
+        z = x.data
+        copy = y.data
+        views = z.t(), z[0], copy[0], copy, y, copy.t()
+        copy.mul_(2)
+        return views
+
+    def of_pieces(x):
+        first, second = x.data.chunk(2)
+        second.mul_(2)
+        return first, second, x.data
+
+    leaves = [matrix(2, 3).requires_grad_() for _ in range(2)]
+
+    def run(x, y):
+        views = f(x)
+        pieces = of_pieces(y)
+        torch._dynamo.graph_break()
+        for t in (views[0], views[3], *pieces):
+            t.mul_(3)
+        return views, pieces
+
+    return Case(run, *leaves, versions=True, forward_only=True)

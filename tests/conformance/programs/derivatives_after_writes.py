@@ -281,3 +281,77 @@ def data_written_in_the_graph_that_has_read_it():
         return first.detach(), torch.autograd.grad(first.square().sum(), (x, w), allow_unused=True)
 
     return Case(run, forward_only=True)
+
+
+def _written_between(f, *later):
+    """The gradients of `f`, and of those, with the writes `later` before each."""
+
+    def run():
+        found = []
+        for before, between in itertools.product(later, later):
+            x, w = [t * 0.5 for t in (leaf(), leaf(3, 0.5))]
+            torch._dynamo.graph_break()
+            y = f(x, w)
+            torch._dynamo.graph_break()
+            before(x, w)
+            torch._dynamo.graph_break()
+            first = torch.autograd.grad(y.sum(), (x, w), create_graph=True)
+            torch._dynamo.graph_break()
+            between(x, w)
+            torch._dynamo.graph_break()
+            found.append([t.detach() for t in first])
+            try:
+                found += torch.autograd.grad(sum((t * t).sum() for t in first), (x, w))
+            except RuntimeError as error:
+                found.append("modified by an inplace" in str(error))
+        return found
+
+    return Case(run, forward_only=True)
+
+
+def _none(x, w):
+    pass
+
+
+@program(whole=False, not_ways=("leaks",))  # eager keeps what is left of a pass that failed
+def data_written_in_the_graph_and_later():
+    def f(x, w):
+        y = x.sin() * w
+        x.data.mul_(3)
+        return y + x * x * w
+
+    return _written_between(f, _none, _by_data, _counted)
+
+
+@program(whole=False, not_ways=("leaks",))  # eager keeps what is left of a pass that failed
+def a_part_of_data_written_in_the_graph():
+    def f(x, w):
+        y = x * x * w
+        x[1:].data.mul_(3)
+        w.data.copy_(x.data)
+        return y
+
+    return _written_between(f, _none, _counted)
+
+
+@program(whole=False)
+def data_of_a_value_written_in_the_graph_that_has_read_it():
+    def f(x, w):
+        z = x * w
+        y = z.sin() * w
+        z.data.mul_(3)
+        return y
+
+    return _written_between(f, _none)
+
+
+@program(whole=False)
+def data_written_twice_in_the_graph_that_has_read_it():
+    def f(x, w):
+        y = x.sin() * w
+        x.data.mul_(3)
+        z = x.cos() * w
+        x.data.add_(1)
+        return y * z
+
+    return _written_between(f, _none)

@@ -3,7 +3,7 @@
 import torch
 
 from conformance.program import Args, Case, program
-from conformance.sample import leaf, vector
+from conformance.sample import leaf, matrix, vector
 
 
 @program
@@ -203,3 +203,44 @@ def of_a_view_that_is_written_then():
         return y * 1, z * 1
 
     return Case(f, leaf(3), observe=seen)
+
+
+@program(whole=False)
+def on_the_way_from_a_view_that_is_written():
+    """The write leads past it, whether the hook is on a tensor or on a node; what was computed before comes there."""
+    x = matrix(3, 3).requires_grad_()
+
+    def tensor(row, part, see):
+        row.register_hook(see)
+
+    def node(row, part, see):
+        row.grad_fn.register_hook(lambda given, come: see(come[0]))
+
+    def node_of_the_part(row, part, see):
+        part.grad_fn.register_prehook(lambda come: see(come[0]))
+
+    def kept(row, part, see):
+        row.retain_grad()
+
+    def write(part):
+        before = part * 3
+        part.mul_(2)
+        return before
+
+    def run():
+        found = []
+        for watch in (None, tensor, node, node_of_the_part, kept):
+            row = (x * 2)[1]
+            part = row[:2]
+            torch._dynamo.graph_break()
+            seen = []
+            if watch is not None:
+                watch(row, part, lambda g: seen.append(g.clone()))
+            torch._dynamo.graph_break()
+            before = write(part)
+            torch._dynamo.graph_break()
+            found += torch.autograd.grad(row.sin().sum() + part.cos().sum() + before.sum(), x)
+            found += [seen, row.grad if row.retains_grad else None]
+        return found
+
+    return Case(run, forward_only=True)

@@ -58,3 +58,51 @@ def retained_gradient_of_what_was_written():
         return v, z * z
 
     return _second_pass(in_place, in_part)
+
+
+def _behind_a_graph(f):
+    def of_two_graphs(t):
+        v = t.square()
+        torch._dynamo.graph_break()
+        return f(v)
+
+    return of_two_graphs
+
+
+@program(whole=False, not_ways=("leaks",))
+def retained_gradient_of_an_argument_that_was_written():
+    def by_its_result(v):
+        v.relu_()
+        z = v * 1
+        return v, z * z
+
+    def by_a_saved_result(v):
+        v.exp_()
+        return v, (v * 1).sin() * 2
+
+    def often(v):
+        v.mul_(2)
+        y = v * 1
+        v.exp_()
+        return v, y * y * v
+
+    return _second_pass(*map(_behind_a_graph, (by_its_result, by_a_saved_result, often)))
+
+
+@program(whole=False, not_ways=("leaks",))
+def retained_gradient_of_what_was_masked():
+    def by_a_mask(t):
+        v = t.square() * (t.detach() > 0.5)
+        z = v * 1
+        return v, z * z
+
+    def by_an_index(t):
+        v = t.square()[:, torch.tensor([1, 0])].exp()
+        return v, (v * 1).sin()
+
+    def where_it_is_written(v):
+        v.mul_(v.detach() > 0.2)
+        z = v * 1
+        return v, z * z
+
+    return _second_pass(by_a_mask, by_an_index, _behind_a_graph(where_it_is_written))
