@@ -120,17 +120,8 @@ bool IntegersByZero(Arguments args) {
   return other.toLong() == 0;
 }
 
-bool IsLarger(const at::Tensor& self, const at::Tensor& other) {
-  if (other.dim() > self.dim()) return true;
-  for (std::int64_t d = 1; d <= other.dim(); ++d) {
-    const std::optional<std::int64_t> from = other.sym_size(-d).maybe_as_int(), to = self.sym_size(-d).maybe_as_int();
-    if (from && to && *from != 1 && *from != *to) return true;
-  }
-  return false;
-}
-
 bool QuotientDoesNotFit(Arguments args) {
-  return IntegersByZero(args) || IsLarger(args[0].toTensor(), args[1].toTensor());
+  return IntegersByZero(args) || !ExpandsTo(args[1].toTensor(), args[0].toTensor().sym_sizes());
 }
 
 const at::Tensor* Defined(const c10::IValue& v) {
@@ -184,17 +175,15 @@ bool NoIndex(Arguments args) {
 // (self, p, dim, maxnorm)
 bool HasNoSuchDimension(Arguments args) {
   const std::int64_t rank = args[0].toTensor().dim();
-  const std::optional<std::int64_t> dim = args[2].toSymInt().maybe_as_int();
-  return dim && (*dim < -rank || *dim >= rank);
+  const c10::SymInt dim = args[2].toSymInt();
+  return dim < -rank || dim >= rank;
 }
 
 // (self, index, source, accumulate)
 bool PlacesDoNotFit(Arguments args) {
   const at::Tensor &index = args[1].toTensor(), &source = args[2].toTensor();
   if (index.scalar_type() != at::kLong || source.scalar_type() != args[0].toTensor().scalar_type()) return true;
-  const std::optional<std::int64_t> places = index.sym_numel().maybe_as_int(),
-                                    values = source.sym_numel().maybe_as_int();
-  return places && values && *places != *values;
+  return index.sym_numel() != source.sym_numel();
 }
 
 // (self, mask, source)

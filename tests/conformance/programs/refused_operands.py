@@ -125,3 +125,17 @@ def operands_that_do_not_fit_what_is_written():
         )
 
     return Case(f, torch.ones(3, 1), torch.ones(3, 4), torch.ones(3, 1, dtype=torch.int64), torch.tensor([0, 1]))
+
+
+@program(whole=False)
+def sizes_that_change_and_do_not_fit_what_is_written():
+    def f(x, y, index):
+        return outcomes(
+            lambda: x.clone().floor_divide_(y),
+            lambda: x.clone().put_(index, torch.ones(2)),
+            lambda: x.clone().put_(index, y.flatten()),
+        )
+
+    sizes = ((3, 3, 2), (4, 4, 3), (5, 1, 2), (1, 5, 5), (6, 5, 1), (2, 2, 2))
+    first, *others = [(torch.ones(a, 1), torch.ones(b, 1), torch.arange(c) % a) for a, b, c in sizes]
+    return Case(f, *first, then=[lambda given=given: Args(*given) for given in others])
