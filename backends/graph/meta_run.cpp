@@ -123,6 +123,7 @@ std::optional<c10::IValue> MetaRun::Argument(const Arg& arg, const OpArgument& s
     case Arg::Kind::kNone:
       return schema.type == ArgType::kTensor ? c10::IValue(at::Tensor()) : c10::IValue();
     case Arg::Kind::kConstant:
+      if (arg.constant.isGenerator()) return c10::IValue();  // nothing is drawn, and kernels in Python refuse it
       return arg.constant.isDevice() ? c10::IValue(c10::Device(c10::DeviceType::Meta)) : arg.constant;
     case Arg::Kind::kValue:
       if (!IsStrided(arg.value)) return std::nullopt;

@@ -107,3 +107,13 @@ def seeded_in_the_function():
         return y * torch.rand(3, generator=g), g.initial_seed()
 
     return Case(f, vector(), look=lambda: g.get_state())
+
+
+@program
+def kinds_whose_kernels_in_python_take_no_generator():
+    g = seeded(1)
+
+    def f(x):
+        return x.clone().cauchy_(generator=g), x.clone().log_normal_(generator=g), x.clone().geometric_(0.3, generator=g), x.clone().exponential_(generator=g)
+
+    return Case(f, vector(), look=lambda: g.get_state(), then=[lambda: None, lambda: Args(vector(4))])
