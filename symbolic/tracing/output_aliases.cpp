@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "backends/graph/grad_fn_name.h"
+#include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/version_counter.h"
 
@@ -141,10 +142,12 @@ class OutputAliases {
   ir::StorageId StorageOf(ir::ValueId v) const { return graph_.value(v).storage; }
 
   // The value that `v` is a view of, through view nodes.
-  ir::ValueId RootOf(ir::ValueId v) const {
+  // `for_autograd`: to which what _unsafe_view() makes is no view, though it has the memory of its operand.
+  ir::ValueId RootOf(ir::ValueId v, bool for_autograd = false) const {
     for (;;) {
       const ir::NodeIndex d = definitions_[static_cast<std::size_t>(v)];
       if (d == ir::kNoNode) return v;
+      if (for_autograd && ir::Is(graph_.nodes[static_cast<std::size_t>(d)].op, ir::OpName::k_UnsafeView)) return v;
       ir::ValueId base = ir::kNoValue;
       for (const ir::Arg& arg : graph_.nodes[static_cast<std::size_t>(d)].args) {
         ir::ForEachValue(arg, [&](ir::ValueId u) {
@@ -154,6 +157,13 @@ class OutputAliases {
       if (base == ir::kNoValue) return v;
       v = base;
     }
+  }
+
+  ir::ValueId RootOf(const std::vector<std::size_t>& group) const {
+    const ir::ValueId root = RootOf(graph_.outputs[group.front()].value, /*for_autograd=*/true);
+    const bool all = std::all_of(group.begin(), group.end(),
+                                 [&](std::size_t i) { return RootOf(graph_.outputs[i].value, true) == root; });
+    return all ? root : RootOf(root);
   }
 
   int InputOfValue(ir::ValueId v) const {
@@ -247,7 +257,7 @@ class OutputAliases {
   bool IsLoneView(std::size_t i) const {
     const at::Tensor& t = tensors_[i];
     if (!t.is_view()) return false;
-    const at::Tensor base = BaseTensor({i}, RootOf(graph_.outputs[i].value));
+    const at::Tensor base = BaseTensor({i}, RootOf(std::vector<std::size_t>{i}));
     return base.defined() && (base.requires_grad() || !t.requires_grad()) && !IsNewLeaf(base) &&
            !ComesOutOfFunction(t, base);
   }
@@ -256,7 +266,7 @@ class OutputAliases {
   absl::Status ShareBase(const std::vector<std::size_t>& group) {
     const bool needs_grad =
         std::any_of(group.begin(), group.end(), [&](std::size_t i) { return tensors_[i].requires_grad(); });
-    const ir::ValueId root = RootOf(graph_.outputs[group.front()].value);
+    const ir::ValueId root = RootOf(group);
     std::int32_t base = -1;
     for (std::size_t i : group) {
       const ir::Output& o = graph_.outputs[i];

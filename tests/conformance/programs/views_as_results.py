@@ -238,3 +238,47 @@ def gradients_that_are_conjugated():
         return first[0].detach(), second
 
     return Case(run, matrix(2, 3).requires_grad_(), forward_only=True)
+
+
+@program
+def rows_of_products():
+    """matmul() folds its operands, and gives the memory of the folded product another shape that is no view."""
+
+    def f(x, w):
+        rows = torch.nn.functional.linear(x, w)[0], torch.matmul(x, x.transpose(1, 2))[:, 0], (x @ w)[1]
+        return *rows, x.transpose(0, 1).reshape(3, 8)[0]
+
+    return Case(f, torch.arange(24.0).reshape(2, 3, 4).requires_grad_(), torch.eye(4).requires_grad_())
+
+
+@program
+def products_and_their_rows():
+    def f(x, w):
+        y = x @ w
+        return y, y[0], torch.bmm(x, x.transpose(1, 2))[0]
+
+    return Case(f, torch.arange(24.0).reshape(2, 3, 4).requires_grad_(), torch.eye(4).requires_grad_())
+
+
+@program
+def a_product_over_memory_of_its_operator():
+    def f(x, w):
+        y = torch.bmm(x, w)
+        z = torch.ops.aten._unsafe_view(y, [6, 4])
+        return y, z, z[0]
+
+    return Case(f, torch.arange(24.0).reshape(2, 3, 4), torch.eye(4).expand(2, 4, 4))
+
+
+@program(whole=False)
+def rows_of_products_that_are_written():
+    def f(x, w):
+        return (x @ w)[0]
+
+    def g(x, w):
+        row = f(x, w)
+        torch._dynamo.graph_break()
+        row.mul_(2)
+        return row
+
+    return Case(g, torch.arange(24.0).reshape(2, 3, 4).requires_grad_(), torch.eye(4).requires_grad_())
