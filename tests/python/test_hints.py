@@ -332,9 +332,9 @@ def test_what_is_made_in_the_function():
     given = ((X[:2], torch.ones(2, 6)[0]),) * CALLS
     check(trains, ["take the batches outside of the compiled function, and pass each"], right, right_calls=given)
     framefuse.reset()
-    check(makes, ["make modules and parameters outside of the compiled function"], right, right_calls=given)
+    check(makes, ["make and copy modules and parameters outside of the compiled function"], right, right_calls=given)
     framefuse.reset()
-    check(copies, ["copy modules and parameters outside of the compiled function"], right, right_calls=given)
+    check(copies, ["make and copy modules and parameters outside of the compiled function"], right, right_calls=given)
 
 
 LAYER = nn.Linear(6, 2)
