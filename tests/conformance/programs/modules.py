@@ -454,7 +454,7 @@ def adam_step_inside():
     return Case(f, matrix(), observe=optimizer.state, forward_only=True, then=[lambda: None])
 
 
-@program
+@program(break_step=13)
 def gradient_clipping_and_norm():
     model = fill(nn.Linear(3, 1))
 
