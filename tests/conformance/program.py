@@ -67,7 +67,7 @@ class Program:
     `whole`: capture must succeed with fullgraph. `graphs`: graphs of the first call, counted when stated.
     `not_ways`: ways of running that have no meaning for it, or would take minutes. `known_bug`: the torch.compile bug that it must find.
     `runs`: a module of models that a rewrite changes with the factory; the factory's module names it.
-    `break_step`: a break is forced before every so manieth instruction; more than 1 where every one takes half an hour.
+    `break_step`: a break is forced before every so manieth instruction; more than 1 where every one takes minutes.
     """
 
     name: str

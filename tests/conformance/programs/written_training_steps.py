@@ -11,6 +11,14 @@ from conformance.sample import leaf, matrix, vector
 NOTHING = [lambda: None] * 2
 
 
+def small_layer():
+    layer = nn.Linear(3, 2)
+    with torch.no_grad():
+        layer.weight.copy_(matrix(2, 3))
+        layer.bias.fill_(0.5)
+    return layer
+
+
 def small_model():
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2))
     with torch.no_grad():
@@ -55,10 +63,7 @@ def steps_of_adamw():
 
 @program(whole=False)
 def copy_of_a_layer_under_no_grad():
-    layer = nn.Linear(3, 2)
-    with torch.no_grad():
-        layer.weight.copy_(matrix(2, 3))
-        layer.bias.fill_(0.5)
+    layer = small_layer()
 
     def f(x):
         with torch.no_grad():
@@ -76,10 +81,7 @@ def copy_of_a_layer_under_no_grad():
 
 @program
 def copy_of_a_layer_whose_gradient_is_taken():
-    layer = nn.Linear(3, 2)
-    with torch.no_grad():
-        layer.weight.copy_(matrix(2, 3))
-        layer.bias.fill_(0.5)
+    layer = small_layer()
 
     def f(x):
         copied = copy.deepcopy(layer)
