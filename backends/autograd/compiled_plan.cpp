@@ -454,7 +454,9 @@ class CompiledPlan final : public Plan {
   static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
     const bool has_history = u.requires_grad || !base.requires_grad();
     at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
-    at::Tensor view = u.recipe.Apply(base, symbols);
+    const bool of_copy = u.own_version && !u.detached;  // a view of `x.data`, which nobody has
+    at::Tensor view = u.recipe.Apply(of_copy ? base.variable_data() : base, symbols);
+    if (of_copy) SetVersion(view, u.version);
     const bool inherits = view.requires_grad() && !u.requires_grad && !u.without_grad;
     if (!u.detached && !inherits) {
       if (u.renewed && view.requires_grad()) OutdateHistory(view);

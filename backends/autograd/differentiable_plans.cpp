@@ -109,18 +109,20 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
                                                                                  const std::string& through,
                                                                                  bool watch) const {
   Graph joint = plan_.joint();
+  std::vector<bool> constant = ConstantValues(plan_.joint());
+  std::vector<bool> in_copies = constant;
   std::vector<ValueId> copies;
   for (const SavedValue& s : plan_.saved()) {
+    in_copies[At(s.value)] = false;
     if (s.is_copy) copies.push_back(s.value);
   }
-  ReadSavedCopies(joint, copies);
+  ReadSavedCopies(joint, copies, in_copies);
   std::vector<BackwardPlan::CutPoint> places;
   for (const BackwardPlan::OutputGradient& o : plan_.CutBy(key)) {
     places.push_back({At(plan_.gradients()[o.gradient]), joint.inputs[At(plan_.tangents()[o.tangent])].value});
   }
   FF_RETURN_IF_ERROR(BackwardPlan::CutAt(joint, places));
   const std::vector<bool> comes = DropUndefined(plan_, key, joint);
-  std::vector<bool> constant = ConstantValues(plan_.joint());
   constant.resize(joint.values.size(), false);
   CutHistories(joint, constant);
   MakeDifferentiable(joint);

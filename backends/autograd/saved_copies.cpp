@@ -130,8 +130,8 @@ class CopySaver {
 
 class CopyReader {
  public:
-  CopyReader(ir::Graph& joint, const std::vector<ValueId>& copies)
-      : g_(joint), aliases_(joint), definitions_(joint.Definitions()) {
+  CopyReader(ir::Graph& joint, const std::vector<ValueId>& copies, const std::vector<bool>& in_copies)
+      : g_(joint), aliases_(joint), definitions_(joint.Definitions()), in_copies_(in_copies) {
     for (const ValueId copy : copies) {
       const Node& alias = g_.nodes[At(definitions_[At(copy)])];
       in_copy_.try_emplace(alias.args[0].value, copy);
@@ -145,7 +145,7 @@ class CopyReader {
       std::size_t use = 0;
       const auto read = [&](ValueId& v) {
         const bool detached = ir::IsDetached(recorded, use++);
-        if (detached && n.phase == ir::Phase::kForward) v = InCopy(v);
+        if ((detached || in_copies_[At(v)]) && n.phase == ir::Phase::kForward) v = InCopy(v);
       };
       for (ir::Arg& a : n.args) {
         if (a.kind == ir::Arg::Kind::kValue) read(a.value);
@@ -179,14 +179,15 @@ class CopyReader {
   ir::Graph& g_;
   const Aliases aliases_;
   const std::vector<ir::NodeIndex> definitions_;
+  const std::vector<bool>& in_copies_;
   std::vector<Node> recorded_, nodes_;
   absl::flat_hash_map<ValueId, ValueId> in_copy_;
 };
 
 }  // namespace
 
-void ReadSavedCopies(ir::Graph& joint, const std::vector<ValueId>& copies) {
-  if (!copies.empty()) CopyReader(joint, copies).Run();
+void ReadSavedCopies(ir::Graph& joint, const std::vector<ValueId>& copies, const std::vector<bool>& in_copies) {
+  if (!copies.empty()) CopyReader(joint, copies, in_copies).Run();
 }
 
 std::vector<SavedCopy> MakeSavedCopies(ir::Graph& joint) {

@@ -23,7 +23,8 @@ std::vector<SavedCopy> MakeSavedCopies(ir::Graph& joint);
 
 // For a second derivative: what the forward reads of the same memory without a history is the copy, too, as the nodes
 // of eager's that it computes again have saved it. `copies`: SavedCopy::value of each, which are inputs then.
-void ReadSavedCopies(ir::Graph& joint, const std::vector<ir::ValueId>& copies);
+// `in_copies`: by value, that it never has one, and is saved in no other way.
+void ReadSavedCopies(ir::Graph& joint, const std::vector<ir::ValueId>& copies, const std::vector<bool>& in_copies);
 
 }  // namespace framefuse
 

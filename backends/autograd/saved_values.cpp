@@ -30,6 +30,13 @@ class SaveChooser {
   SaveChooser(const Graph& g, const BackendOptions& options, absl::Span<const SavedCopy> copies)
       : g_(g), options_(options), aliases_(g), is_copy_(g.values.size(), false) {
     for (const SavedCopy& c : copies) is_copy_[At(c.value)] = true;
+    // Where the program wrote through a view, what an input holds then may be a view here, and is the user's memory.
+    const std::vector<ir::NodeIndex> definitions = g.Definitions();
+    for (const ir::Output& o : g.outputs) {
+      if (o.role != ir::OutputRole::kMutatedInput || o.value == kNoValue) continue;
+      const ir::NodeIndex i = definitions[At(o.value)];
+      if (i != ir::kNoNode && IsView(*g.nodes[At(i)].op)) is_copy_[At(o.value)] = true;
+    }
   }
 
   absl::StatusOr<SavePlan> Run() {

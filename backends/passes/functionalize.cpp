@@ -134,6 +134,8 @@ class Functionalizer {
     // A view of something that was written since.
     NodeIndex view = ViewNodeOf(v);
     Node n = old_.nodes[At(view)];
+    // By its phase it would be a detach() of a backward formula, which no derivative minds.
+    if (ir::Is(n.op, ir::OpName::kDetach) && n.phase == ir::Phase::kForward) n.detached_uses |= 1;
     ReadArguments(n);
     for (ValueId& out : n.outputs) {
       if (out == kNoValue) continue;

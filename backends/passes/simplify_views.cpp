@@ -44,7 +44,12 @@ class ViewSimplifier {
         aliases_(g),
         definitions_(g.Definitions()),
         replacements_(g.values.size()),
-        backward_(g.has_backward()) {}
+        is_written_(g.values.size(), false),
+        backward_(g.has_backward()) {
+    for (const ir::Output& o : g.outputs) {
+      if (o.role == ir::OutputRole::kMutatedInput && o.value != ir::kNoValue) is_written_[At(o.value)] = true;
+    }
+  }
 
   bool Run() {
     for (ir::Node& n : g_.nodes) {
@@ -62,7 +67,9 @@ class ViewSimplifier {
  private:
   const ir::Node* DefinitionOf(ir::ValueId v) const {
     ir::NodeIndex i = definitions_[At(v)];
-    return i == ir::kNoNode || IsCut(g_.nodes[At(i)]) ? nullptr : &g_.nodes[At(i)];
+    // An input's memory is the user's, who may write it by `x.data` before the backward reads it.
+    if (i == ir::kNoNode || (backward_ && is_written_[At(v)])) return nullptr;
+    return IsCut(g_.nodes[At(i)]) ? nullptr : &g_.nodes[At(i)];
   }
 
   // A second derivative does not go through it: of a view of both it would have to go through neither.
@@ -104,6 +111,7 @@ class ViewSimplifier {
   Aliases aliases_;
   std::vector<ir::NodeIndex> definitions_;
   Replacements replacements_;
+  std::vector<bool> is_written_;  // by value: what an input holds behind the graph
   bool backward_;
   bool changed_ = false;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -66,6 +68,9 @@ class Driver {
     }
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
       return plan_.EndBefore(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
+    }
+    if (const int node = std::exchange(earlier_end_, -1); node >= 0) {
+      return plan_.EndBefore(node) ? FromTheBeginning() : Next::kEnd;
     }
     if (std::exchange(acts_before_it_looks_, false)) {
       plan_.ExpectNoBranch();
@@ -151,10 +156,19 @@ class Driver {
     absl::StatusOr<Closed> closed = CloseAtStop(capture, innermost, *reason_, true);
     if (!closed.ok()) {
       close_status_ = closed.status();
+      NoteEarlierEnd(capture);
       return;
     }
     closed_ = std::make_unique<Closed>(*std::move(closed));
     Build(capture);
+  }
+
+  // Of a graph that could not be closed.
+  void NoteEarlierEnd(Capture& capture) {
+    const std::optional<tracing::TensorBreak>& pending = capture.tracer().PendingBreak();
+    if (!pending || pending->before_node < 0 || settings_.fullgraph) return;
+    earlier_end_ = pending->before_node;
+    plan_.SayWhyItEnds(absl::StrCat(pending->context, ": ", pending->explanation));
   }
 
   static absl::Status LeftModes() {
@@ -246,6 +260,7 @@ class Driver {
       found->done = !IsGraphBreak(close_status_);
       if (!found->done) found->broke = BreakAtReturn(capture, frame_ops::Code(frame_), close_status_);
     } else if (IsGraphBreak(closed.status())) {
+      NoteEarlierEnd(capture);
       found->broke = BreakAtReturn(capture, frame_ops::Code(frame_), closed.status());
     } else {
       Fail(closed.status());
@@ -467,6 +482,7 @@ class Driver {
   bool refuted_ = false;               // that they can be symbols, for some
   bool writes_new_numbers_ = false;    // that the next attempt takes for symbolic
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
+  int earlier_end_ = -1;               // the node before which it is to end, where that is not where it was closed
   Py_ssize_t modules_before_ = 0;
   bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again
   FxGraph fx_graph_;

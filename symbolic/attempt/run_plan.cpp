@@ -32,7 +32,7 @@ CaptureOptions RunPlan::Options() const {
   // A forced break is wanted before every instruction there is.
   options.all_frames = all_frames_ || config().break_at >= 0;
   if (!stop_) options.refused_node = refused_node_;
-  if (why_refused_ != nullptr) options.why_refused = why_refused_;
+  if (!why_refused_.empty()) options.why_refused = why_refused_;
   return options;
 }
 

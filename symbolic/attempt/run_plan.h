@@ -5,6 +5,8 @@
 #define FRAMEFUSE_SYMBOLIC_ATTEMPT_RUN_PLAN_H_
 
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "symbolic/attempt/attempt.h"
@@ -41,7 +43,7 @@ class RunPlan {
   // The graph ends before `node`, or before the one before it where that was tried. False: there is none.
   bool EndBefore(int node);
   void EndBeforeError();  // is why it ends there
-  void SayWhyItEnds(const char* why) { why_refused_ = why; }
+  void SayWhyItEnds(std::string why) { why_refused_ = std::move(why); }
   void ExpectNoBranch() { looks_at_end_ = false; }
   void EvaluateAllFrames() { all_frames_ = true; }
   void BreakAtModes() { breaks_at_modes_ = true; }
@@ -61,8 +63,8 @@ class RunPlan {
   bool no_unbacked_ = false;   // so did those that the graph computes
   bool hears_due_warnings_ = false;
   int refused_node_ = -1;
-  const char* why_refused_ = nullptr;  // null: as CaptureOptions has it
-  bool looks_at_end_ = true;           // whether branches go the way that raises
+  std::string why_refused_;   // empty: as CaptureOptions has it
+  bool looks_at_end_ = true;  // whether branches go the way that raises
 };
 
 }  // namespace framefuse

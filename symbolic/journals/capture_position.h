@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -51,7 +52,7 @@ struct CaptureOptions {
   const DynamicSizes* sizes = nullptr;       // which sizes are symbolic; null: none
   const UnbackedPlaces* unbacked = nullptr;  // where values of tensors may become symbols; null: nowhere
   int refused_node = -1;                     // the node of the recording before which the graph ends
-  const char* why_refused = "it has no form in a graph for an FX backend";
+  std::string why_refused = "it has no form in a graph for an FX backend";
 };
 
 }  // namespace framefuse

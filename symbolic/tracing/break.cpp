@@ -51,10 +51,12 @@ std::string_view BreakKindName(BreakKind kind) {
 }
 
 void ThrowBreak(BreakKind kind, std::string context, std::string explanation, std::string hint) {
-  std::string message = context + ": " + explanation;
-  if (Recorder* recorder = Recorder::Current()) {
-    recorder->SetPendingBreak({kind, std::move(context), std::move(explanation), std::move(hint)});
-  }
+  ThrowBreak({kind, std::move(context), std::move(explanation), std::move(hint)});
+}
+
+void ThrowBreak(TensorBreak what) {
+  std::string message = what.context + ": " + what.explanation;
+  if (Recorder* recorder = Recorder::Current()) recorder->SetPendingBreak(std::move(what));
   throw BreakError(std::move(message));
 }
 

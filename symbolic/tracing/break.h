@@ -44,10 +44,12 @@ struct TensorBreak {
   std::string context;      // the operator or call
   std::string explanation;  // one sentence
   std::string hint;         // what the user can do; may be empty
+  int before_node = -1;     // found when the graph was closed: it can be closed if it ends before this node
 };
 
 // Makes the break pending on the current recording, if there is one, and throws.
 [[noreturn]] void ThrowBreak(BreakKind kind, std::string context, std::string explanation, std::string hint = {});
+[[noreturn]] void ThrowBreak(TensorBreak what);
 
 }  // namespace framefuse::tracing
 

@@ -277,6 +277,9 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
       if (t.is_view()) written_.emplace_back(t._base().getIntrusivePtr());
     }
     const ir::StorageId storage = graph_.value(fake->value()).storage;
+    if (phase == ir::Phase::kForward && open_branches.empty()) {
+      uncounted_writes.Note(t, storage, static_cast<int>(graph_.nodes.size()));
+    }
     if (!input_memory_.Write(storage)) {
       Break(BreakKind::kMutation, traits, "the memory of an input is that of another input's storage, too");
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "backends/graph/input_writes.h"
@@ -23,16 +24,22 @@ bool Has(const std::vector<const void*>& counters, const void* counter) {
   return std::find(counters.begin(), counters.end(), counter) != counters.end();
 }
 
-// Whether the forward writes the memory of `value` after an operator has read that.
-bool IsWrittenBehindARead(const ir::Graph& graph, ir::ValueId value) {
-  bool read = false, written = false;
-  for (const ir::Node& n : graph.nodes) {
+// The node of the forward that writes the memory of `value` after an operator has read that; -1: none.
+int WriteBehindARead(const ir::Graph& graph, ir::ValueId value) {
+  bool read = false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const ir::Node& n = graph.nodes[i];
     if (n.phase == ir::Phase::kBackward) break;
     const bool writes = ir::Writes(graph, n, graph.value(value).storage);
-    written = written || (read && writes);
+    if (read && writes) return static_cast<int>(i);
     if (!writes && !n.op->is_view()) ir::ForEachUse(n, [&](ir::ValueId v) { read = read || v == value; });
   }
-  return written;
+  return -1;
+}
+
+[[noreturn]] void EndBefore(const ir::Graph& graph, int node, const char* why) {
+  const ir::Node& write = graph.nodes[static_cast<std::size_t>(node)];
+  ThrowBreak({BreakKind::kMutation, std::string(write.op->name()), why, {}, node});
 }
 
 }  // namespace
@@ -42,7 +49,10 @@ CountedReads::CountedReads(Recorder& recorder, const std::vector<InputRecord>& i
     : recorder_(recorder),
       first_of_backward_(static_cast<ir::ValueId>(recorder.graph().values.size())),
       outer_(std::exchange(current, this)) {
-  for (const InputRecord& in : inputs) of_memory_[MemoryOf(in.fake)].own.push_back(PlaceOfCounter(in.fake));
+  for (const InputRecord& in : inputs) {
+    of_memory_[MemoryOf(in.fake)].own.push_back(PlaceOfCounter(in.fake));
+    inputs_.insert(recorder.graph().value(in.value).storage);
+  }
   // A view of `x.data` counts with that, which may come after it.
   for (const bool copies : {true, false}) {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -57,15 +67,20 @@ CountedReads::CountedReads(Recorder& recorder, const std::vector<InputRecord>& i
 CountedReads::~CountedReads() { current = outer_; }
 
 ir::ValueId CountedReads::Read(const at::Tensor& t, ir::ValueId value, const ir::Node& node) const {
-  if (value >= first_of_backward_ || t.requires_grad() || t.is_inference() || AsFake(t) == nullptr) return value;
+  if (value >= first_of_backward_ || t.is_inference() || AsFake(t) == nullptr) return value;
   ir::Graph& graph = recorder_.graph();
+  const bool is_input = inputs_.contains(graph.value(value).storage);
+  if (const int write = recorder_.uncounted_writes.FirstBehindARead(graph, t, value, is_input); write >= 0) {
+    EndBefore(graph, write, "x.data is written behind an operator that has read x for a derivative");
+  }
+  if (t.requires_grad()) return value;
   const auto found = of_memory_.find(MemoryOf(t));
   const void* const counter = PlaceOfCounter(t);
   const bool leaves = found != of_memory_.end();
   if (leaves ? counter == nullptr || Has(found->second.own, counter) : !AsFake(t)->is_copy()) return value;
-  if (IsWrittenBehindARead(graph, value)) {
-    // The nodes of eager's that a second derivative comes to have saved what is there now.
-    ThrowBreak(BreakKind::kMutation, node.op->name(), "x.data is read for a derivative, and then x is written");
+  // The nodes of eager's that a second derivative comes to have saved what is there now.
+  if (const int write = WriteBehindARead(graph, value); write >= 0) {
+    EndBefore(graph, write, "x is written behind an operator that has read x.data for a derivative");
   }
   if (!leaves) return value;
   const bool is_seen = Has(found->second.copies, counter);

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "backends/graph/graph.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/state.h"
 
@@ -40,6 +42,7 @@ class CountedReads {
   Recorder& recorder_;
   const ir::ValueId first_of_backward_;
   absl::flat_hash_map<const c10::StorageImpl*, Counters> of_memory_;
+  absl::flat_hash_set<ir::StorageId> inputs_;
   CountedReads* const outer_;
 };
 

@@ -94,7 +94,8 @@ class OutputAliases {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto it = groups.find(StorageOf(graph_.outputs[i].value));
       if (it == groups.end() || it->second.front() != i) continue;
-      if (it->second.size() < 2 && !RequiresGradAsItsBase(tensors_[i]) && !IsLoneView(i)) continue;
+      const bool lone = it->second.size() < 2 && !RequiresGradAsItsBase(tensors_[i]);
+      if (lone && !IsLoneView(i) && !CountsApart(tensors_[i])) continue;
       if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
     }
     ShareCopies();
@@ -179,7 +180,14 @@ class OutputAliases {
     return t._base().is_same(base.is_view() ? at::Tensor(base._base()) : base);
   }
 
-  // `base` may be undefined: then nobody can compare versions with it.
+  // Whether it is `z.data`, or a view of that: what the backward has saved of z does not count with it.
+  static bool CountsApart(const at::Tensor& t) {
+    if (t.requires_grad()) return false;
+    const FakeImpl* fake = AsFake(t.is_view() ? at::Tensor(t._base()) : t);
+    return fake != nullptr && fake->is_copy();
+  }
+
+  // `base` may be undefined: then nobody but the backward can compare versions with it.
   void SetKindOfView(std::size_t i, const at::Tensor& base) {
     const at::Tensor& t = tensors_[i];
     ir::Output& o = graph_.outputs[i];
@@ -190,7 +198,7 @@ class OutputAliases {
     const bool base_requires = base.defined() && base.requires_grad();
     const bool could_be = !o.detached && !o.requires_grad;
     o.without_grad = could_be && (base_requires ? t.requires_grad() : MadeWithoutGrad(t));
-    o.own_version = base.defined() && !ShareCounter(t, base);
+    o.own_version = base.defined() ? !ShareCounter(t, base) : CountsApart(t);
   }
 
   bool HasOwnHistory(std::size_t i, const at::Tensor& base) const {
@@ -271,8 +279,8 @@ class OutputAliases {
     for (std::size_t i : group) {
       const ir::Output& o = graph_.outputs[i];
       // v.data stands for the same value as v, and v may be there as well, or only views of it.
-      const bool is_base = o.value == root && !tensors_[i].is_view() && o.requires_grad == needs_grad;
-      if (is_base && base < 0) base = static_cast<std::int32_t>(i);
+      const bool is_root = o.value == root && !tensors_[i].is_view() && !CountsApart(tensors_[i]);
+      if (is_root && o.requires_grad == needs_grad && base < 0) base = static_cast<std::int32_t>(i);
     }
     at::Tensor tensor = base < 0 ? BaseTensor(group, root) : tensors_[static_cast<std::size_t>(base)];
     if (base < 0) {
@@ -280,6 +288,7 @@ class OutputAliases {
         return Fail(BreakKind::kMutation, "outputs share memory whose history is not known");
       }
       if (tensor.defined() && IsNewLeaf(tensor)) return Fail(BreakKind::kHiddenState, "a leaf is made here");
+      if (tensor.defined() && CountsApart(tensor)) tensor = at::Tensor();
       base = AddHidden(root, tensor);
     }
     for (std::size_t i : group) {

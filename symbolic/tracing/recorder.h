@@ -28,6 +28,7 @@
 #include "symbolic/tracing/op_traits.h"
 #include "symbolic/tracing/sized_products.h"
 #include "symbolic/tracing/sizes.h"
+#include "symbolic/tracing/uncounted_writes.h"
 
 namespace framefuse::tracing {
 
@@ -119,6 +120,7 @@ class Recorder {
     std::vector<GeometryArgument> arguments;
   };
   std::vector<GeometryWrite> geometry_writes;
+  UncountedWrites uncounted_writes;
   absl::flat_hash_set<ir::StorageId> storages_with_room;  // a tensor grew, because its storage had room for it
 
   // Symbols that the graph defines: by a size of a value, or by a number that it holds (as in ir::Output).

@@ -29,6 +29,10 @@ bool ShareCounter(const at::Tensor& a, const at::Tensor& b) {
   return a.is_same(b) || (place != nullptr && place == PlaceOfCounter(b));
 }
 
+bool SameCounter(const c10::VariableVersion& a, const c10::VariableVersion& b) {
+  return PlaceOf(a) != nullptr && PlaceOf(a) == PlaceOf(b);
+}
+
 bool CountWithOtherMemory(absl::Span<const std::size_t> written, std::size_t count,
                           absl::FunctionRef<const at::Tensor&(std::size_t)> tensor) {
   // Nearly always each counts for itself.

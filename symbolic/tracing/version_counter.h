@@ -18,6 +18,7 @@ inline c10::VariableVersion CounterOf(const at::Tensor& t) { return t.unsafeGetT
 // The same for tensors that count together; null: it counts nothing.
 const void* PlaceOfCounter(const at::Tensor& t);
 bool ShareCounter(const at::Tensor& a, const at::Tensor& b);
+bool SameCounter(const c10::VariableVersion& a, const c10::VariableVersion& b);  // no: one counts nothing
 
 // Whether one of `written` counts together with one of the `count` tensors that has other memory.
 bool CountWithOtherMemory(absl::Span<const std::size_t> written, std::size_t count,
