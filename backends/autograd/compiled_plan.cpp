@@ -15,6 +15,7 @@
 #include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
+#include "backends/autograd/view_plans.h"
 #include "backends/autograd/written_inputs.h"
 #include "backends/graph/input_writes.h"
 #include "backends/graph/subgraph.h"
@@ -143,36 +144,6 @@ class CompiledPlan final : public Plan {
     SpentFunction function;
   };
 
-  struct ViewPlan {
-    ViewRecipe recipe;
-    std::int32_t of_output = -1;  // another view that it was made from: what comes to it goes through that one
-  };
-
-  // From the graph as captured: passes drop the nodes between a base and its view.
-  static std::vector<ViewPlan> PlanViews(const Graph& g) {
-    std::vector<ViewPlan> plans(g.outputs.size());
-    absl::flat_hash_map<ir::ValueId, std::int32_t> views;  // that have a history
-    for (std::size_t i = 0; i < g.outputs.size(); ++i) {
-      const ir::Output& o = g.outputs[i];
-      const bool has_history = ir::IsView(o) && o.requires_grad && !o.detached && o.value != ir::kNoValue;
-      if (has_history) views.try_emplace(o.value, static_cast<std::int32_t>(i));
-    }
-    for (std::size_t i = 0; i < g.outputs.size(); ++i) {
-      const ir::Output& o = g.outputs[i];
-      if (!ir::IsView(o) || o.value == ir::kNoValue) continue;
-      std::vector<ir::ValueId> bases = o.alias == ir::OutputAlias::kViewOfInput
-                                           ? ValuesOfInput(g, o.alias_of)
-                                           : std::vector<ir::ValueId>{g.outputs[At(o.alias_of)].value};
-      for (const auto& [value, output] : views) {
-        if (value != o.value && views.contains(o.value)) bases.push_back(value);
-      }
-      plans[i].recipe = ViewRecipe::Create(g, bases, o.value);
-      const auto it = views.find(plans[i].recipe.base());
-      if (it != views.end() && it->second != static_cast<std::int32_t>(i)) plans[i].of_output = it->second;
-    }
-    return plans;
-  }
-
   // Their values are never looked at.
   void DropRebuiltOutputs(Graph& g) const {
     for (ir::Output& o : g.outputs) {
@@ -247,14 +218,6 @@ class CompiledPlan final : public Plan {
       if (is_view && user.defined) view_of_[At(user.output)] = static_cast<std::int32_t>(u);
     }
     PlanHistory(g);
-  }
-
-  static std::vector<ir::ValueId> ValuesOfInput(const Graph& g, std::int32_t input) {
-    std::vector<ir::ValueId> values = {g.inputs[At(input)].value};
-    for (const ir::Output& o : g.outputs) {
-      if (o.role == ir::OutputRole::kMutatedInput && o.input == input) values.push_back(o.value);
-    }
-    return values;
   }
 
   // Outputs that get the backward node as grad_fn: those with tangents, in their order, then those that only say so.

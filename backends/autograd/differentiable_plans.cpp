@@ -105,18 +105,21 @@ std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& r
   return results;
 }
 
+void DifferentiablePlans::ReadCopies(std::vector<bool> constant, Graph* joint) const {
+  std::vector<ValueId> copies;
+  for (const SavedValue& s : plan_.saved()) {
+    constant[At(s.value)] = false;
+    if (s.is_copy) copies.push_back(s.value);
+  }
+  ReadSavedCopies(*joint, copies, constant);
+}
+
 absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile(const BackwardPlan::Key& key,
                                                                                  const std::string& through,
                                                                                  bool watch) const {
   Graph joint = plan_.joint();
   std::vector<bool> constant = ConstantValues(plan_.joint());
-  std::vector<bool> in_copies = constant;
-  std::vector<ValueId> copies;
-  for (const SavedValue& s : plan_.saved()) {
-    in_copies[At(s.value)] = false;
-    if (s.is_copy) copies.push_back(s.value);
-  }
-  ReadSavedCopies(joint, copies, in_copies);
+  ReadCopies(constant, &joint);
   std::vector<BackwardPlan::CutPoint> places;
   for (const BackwardPlan::OutputGradient& o : plan_.CutBy(key)) {
     places.push_back({At(plan_.gradients()[o.gradient]), joint.inputs[At(plan_.tangents()[o.tangent])].value});

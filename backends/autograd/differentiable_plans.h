@@ -41,6 +41,8 @@ class DifferentiablePlans {
 
  private:
   void FindInputs();
+  // What was read of `x.data`, or of what is `constant` (by value), is what was saved of it.
+  void ReadCopies(std::vector<bool> constant, ir::Graph* joint) const;
   absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key, const std::string& through,
                                                               bool watch) const;
   // What computes `outputs` from inputs, saved values that are `taken`, elements of others (by saved value),

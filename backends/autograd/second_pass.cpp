@@ -93,7 +93,10 @@ at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
   } catch (const c10::Error&) {
     if (IsRead(saved)) throw;
     t = InPlaceOf(s.value);
-    if (autograd::Edge edge = s.of_written < 0 ? autograd::Edge() : EdgeTo(s.of_written); edge.is_valid() && !s.is_new)
+    // A write without gradients leaves the history as it is.
+    const bool as_it_was =
+        s.of_written >= 0 && (!s.is_new || plan_.joint().inputs[At(s.of_written)].mutated_without_grad);
+    if (autograd::Edge edge = as_it_was ? EdgeTo(s.of_written) : autograd::Edge(); edge.is_valid())
       autograd::impl::set_gradient_edge(t, std::move(edge));
     if (s.is_new) SetHistoryOfWritten(s, &t);
     stale_.push_back(t);

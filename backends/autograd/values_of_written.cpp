@@ -19,13 +19,34 @@ using ir::Node;
 using ir::ValueId;
 
 WrittenInputs::WrittenInputs(ir::Graph& joint)
-    : g_(joint), old_(joint.inputs.size(), kNoValue), new_(joint.inputs.size(), kNoValue) {
+    : g_(joint),
+      old_(joint.inputs.size(), kNoValue),
+      new_(joint.inputs.size(), kNoValue),
+      before_(joint.inputs.size()) {
   const std::vector<ir::NodeIndex> definitions = g_.Definitions();
   for (const ir::Output& o : g_.outputs) {
     const bool computed =
         o.role == ir::OutputRole::kMutatedInput && o.value != kNoValue && definitions[At(o.value)] != ir::kNoNode;
-    if (computed && std::find(new_.begin(), new_.end(), o.value) == new_.end()) new_[At(o.input)] = o.value;
+    if (!computed || std::find(new_.begin(), new_.end(), o.value) != new_.end()) continue;
+    new_[At(o.input)] = o.value;
+    for (const Node* n = &g_.nodes[At(definitions[At(o.value)])]; n->history == ir::History::kCutWrite;) {
+      const ir::NodeIndex made = definitions[At(n->args[0].value)];
+      if (made == ir::kNoNode) break;
+      before_[At(o.input)].push_back(n->args[0].value);
+      n = &g_.nodes[At(made)];
+    }
   }
+}
+
+std::vector<ValueId> WrittenInputs::Starts() const {
+  std::vector<ValueId> starts;
+  for (std::size_t i = 0; i < old_.size(); ++i) {
+    for (const ValueId v : {old_[i], new_[i]}) {
+      if (v != kNoValue) starts.push_back(v);
+    }
+    starts.insert(starts.end(), before_[i].begin(), before_[i].end());
+  }
+  return starts;
 }
 
 void WrittenInputs::CopyWhatBackwardReads() {
@@ -66,11 +87,7 @@ std::vector<bool> WrittenInputs::ReadBySecondDerivatives(const std::vector<Value
   const std::vector<bool> constant = ConstantValues(g_);
   for (ValueId v : saved) taken[At(v)] = constant[At(v)];
   for (const ir::Input& in : g_.inputs) taken[At(in.value)] = false;
-  for (const std::vector<ValueId>* starts : {&old_, &new_}) {
-    for (ValueId v : *starts) {
-      if (v != kNoValue) taken[At(v)] = true;
-    }
-  }
+  for (const ValueId v : Starts()) taken[At(v)] = true;
   ir::Graph joint = g_;
   CutHistories(joint, constant);
   MakeDifferentiable(joint);
@@ -97,18 +114,18 @@ std::vector<ValueId> WrittenInputs::NeededBesides(const std::vector<ValueId>& sa
   if (std::none_of(g_.inputs.begin(), g_.inputs.end(), [](const ir::Input& in) { return in.mutated; })) return {};
   const std::vector<bool> read = read_.empty() ? ReadBySecondDerivatives(saved) : read_;
   std::vector<ValueId> needed;
-  for (const std::vector<ValueId>* starts : {&old_, &new_}) {
-    for (ValueId v : *starts) {
-      if (v == kNoValue || !read[At(v)] || std::find(saved.begin(), saved.end(), v) != saved.end()) continue;
-      needed.push_back(v);
-    }
+  for (const ValueId v : Starts()) {
+    if (read[At(v)] && std::find(saved.begin(), saved.end(), v) == saved.end()) needed.push_back(v);
   }
   return needed;
 }
 
 void WrittenInputs::Mark(SavedValue* saved) const {
   for (std::size_t i = 0; i < old_.size() && !saved->is_input; ++i) {
-    const bool is_old = old_[i] == saved->value, is_new = new_[i] == saved->value;
+    const std::vector<ValueId>& before = before_[i];
+    const bool is_old = old_[i] == saved->value;
+    const bool is_new =
+        new_[i] == saved->value || std::find(before.begin(), before.end(), saved->value) != before.end();
     if (!is_old && !is_new) continue;
     saved->of_written = static_cast<std::int32_t>(i);
     saved->is_new = is_new;

@@ -27,6 +27,7 @@ class WrittenInputs {
 
  private:
   void Copy(const std::vector<bool>& chosen);
+  std::vector<ir::ValueId> Starts() const;  // of second derivatives
   // By value: what a second derivative of all gradients reads, where it starts from old and new values. It is found on
   // a copy of the graph.
   std::vector<bool> ReadBySecondDerivatives(const std::vector<ir::ValueId>& saved) const;
@@ -35,6 +36,8 @@ class WrittenInputs {
   std::vector<ir::ValueId> old_;  // by input: the copy; kNoValue: none
   std::vector<bool> read_;        // by value, by second derivatives; empty: to be found
   std::vector<ir::ValueId> new_;  // by input: computed by the graph; kNoValue: not written, or with what is there
+  // So too: what it held before writes without a history, since which its node of eager's is the same.
+  std::vector<std::vector<ir::ValueId>> before_;
 };
 
 }  // namespace framefuse

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -69,9 +67,7 @@ class Driver {
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
       return plan_.EndBefore(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
     }
-    if (const int node = std::exchange(earlier_end_, -1); node >= 0) {
-      return plan_.EndBefore(node) ? FromTheBeginning() : Next::kEnd;
-    }
+    if (earlier_end_ >= 0) return plan_.EndBefore(std::exchange(earlier_end_, -1)) ? FromTheBeginning() : Next::kEnd;
     if (std::exchange(acts_before_it_looks_, false)) {
       plan_.ExpectNoBranch();
       return FromTheBeginning();

@@ -301,6 +301,9 @@ class OutputAliases {
       if (HasOwnHistory(i, tensor) || of_past) {
         return Fail(BreakKind::kMutation, "memory of another output, with a history of its own");
       }
+      // Of a base that is gone they tell how often it was written.
+      ir::Output& of = graph_.outputs[static_cast<std::size_t>(base)];
+      if (!tensor.defined() && !graph_.outputs[i].own_version) of.version = graph_.outputs[i].version;
     }
     return absl::OkStatus();
   }

@@ -87,27 +87,27 @@ at::Tensor ProductOfOthers(const at::Tensor& result, const at::Tensor& input, co
 }  // namespace
 
 bool Recorder::ContinueProduct(const OpTraits& traits, torch::jit::Stack* stack) {
-  const bool divides = zeros_of_product_.defined();
-  const bool scales = !divides && hidden_product_.defined() && ir::Is(traits.op, ir::OpName::kMulTensor);
+  const bool divides = product_.zeros.defined();
+  const bool scales = !divides && product_.hidden.defined() && ir::Is(traits.op, ir::OpName::kMulTensor);
   if (divides) DivideProduct(traits, stack);
   if (scales) ScaleProduct(stack);
   return divides || scales;
 }
 
 void Recorder::DivideProduct(const OpTraits& traits, torch::jit::Stack* stack) {
-  const at::Tensor zeros = std::exchange(zeros_of_product_, at::Tensor());
+  const at::Tensor zeros = std::exchange(product_.zeros, at::Tensor());
   if (!ir::Is(traits.op, ir::OpName::kDivTensor)) {
     Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
   }
   const at::Tensor input = torch::jit::pop(*stack).toTensor();
   const at::Tensor result = torch::jit::pop(*stack).toTensor();
   stack->emplace_back(ProductOfOthers(result, input, zeros));
-  if (result.dim() == 0) hidden_product_ = at::gt(zeros, 1);
+  if (result.dim() == 0) product_.hidden = at::gt(zeros, 1);
 }
 
 // With two zeros or more the formula gives zeros, whatever the other elements and the gradient are.
 void Recorder::ScaleProduct(torch::jit::Stack* stack) {
-  const at::Tensor hidden = std::exchange(hidden_product_, at::Tensor());
+  const at::Tensor hidden = std::exchange(product_.hidden, at::Tensor());
   const at::Tensor product = torch::jit::pop(*stack).toTensor();
   const at::Tensor gradient = torch::jit::pop(*stack).toTensor();
   const at::Tensor scaled = at::mul(gradient, product);

@@ -136,7 +136,7 @@ class Recorder {
   void ExpectComparison(ir::ValueId value) { expected_comparison_ = value; }
   bool expects_comparison() const { return expected_comparison_ != ir::kNoValue; }
   // The next operator divides a product by its elements, of which `zeros` are zero (product_gradient.h).
-  void ExpectQuotient(at::Tensor zeros) { zeros_of_product_ = std::move(zeros); }
+  void ExpectQuotient(at::Tensor zeros) { product_.zeros = std::move(zeros); }
   // A quotient is expected, of an input with these zeros (cumulative_product_gradient.h).
   struct CumulativeProduct {
     ir::ValueId is_zero;
@@ -221,8 +221,9 @@ class Recorder {
   std::optional<TensorBreak> pending_break_;
   std::string error_;
   ir::ValueId expected_comparison_ = ir::kNoValue;
-  at::Tensor zeros_of_product_;
-  at::Tensor hidden_product_;
+  struct {
+    at::Tensor zeros, hidden;
+  } product_;                 // whose derivative is under way
   bool has_negated_ = false;  // a fake with the negative bit was made
   absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;

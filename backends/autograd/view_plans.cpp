@@ -1,0 +1,47 @@
+#include "backends/autograd/view_plans.h"
+
+#include <cstddef>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/index.h"
+
+namespace framefuse {
+namespace {
+
+std::vector<ir::ValueId> ValuesOfInput(const ir::Graph& g, std::int32_t input) {
+  std::vector<ir::ValueId> values = {g.inputs[At(input)].value};
+  for (const ir::Output& o : g.outputs) {
+    if (o.role == ir::OutputRole::kMutatedInput && o.input == input) values.push_back(o.value);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<ViewPlan> PlanViews(const ir::Graph& g) {
+  std::vector<ViewPlan> plans(g.outputs.size());
+  absl::flat_hash_map<ir::ValueId, std::int32_t> views;  // that have a history
+  for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+    const ir::Output& o = g.outputs[i];
+    const bool has_history = ir::IsView(o) && o.requires_grad && !o.detached && o.value != ir::kNoValue;
+    if (has_history) views.try_emplace(o.value, static_cast<std::int32_t>(i));
+  }
+  for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+    const ir::Output& o = g.outputs[i];
+    if (!ir::IsView(o) || o.value == ir::kNoValue) continue;
+    std::vector<ir::ValueId> bases = o.alias == ir::OutputAlias::kViewOfInput
+                                         ? ValuesOfInput(g, o.alias_of)
+                                         : std::vector<ir::ValueId>{g.outputs[At(o.alias_of)].value};
+    for (const auto& [value, output] : views) {
+      if (value != o.value && views.contains(o.value)) bases.push_back(value);
+    }
+    plans[i].recipe = ViewRecipe::Create(g, bases, o.value);
+    // x.data and x are one value to the graph.
+    if (o.alias == ir::OutputAlias::kViewOfOutput && g.outputs[At(o.alias_of)].own_version) continue;
+    const auto it = views.find(plans[i].recipe.base());
+    if (it != views.end() && it->second != static_cast<std::int32_t>(i)) plans[i].of_output = it->second;
+  }
+  return plans;
+}
+
+}  // namespace framefuse
