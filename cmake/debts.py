@@ -13,7 +13,7 @@ CLASSES = {
     "symbolic/capture/capture_protocols.h: CaptureProtocols": (88, 19),
     # Overrides of torch's c10::SymNodeImpl.
     "symbolic/tracing/size_node.h: SizeNode": (64, 3),
-    "symbolic/tracing/recorder.h: Recorder": (58, 35),
+    "symbolic/tracing/recorder.h: Recorder": (58, 34),
     "symbolic/tracing/tracer.h: Tracer": (54, 1),
 }
 

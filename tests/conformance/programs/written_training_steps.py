@@ -157,7 +157,7 @@ def addresses_that_a_program_sees():
         told = [hash(y) == id(y), y.__hash__() == id(y), torch.Tensor.__hash__(t) == id(t), hash(t) == t.__hash__()]
         told += [list(map(torch.Tensor.__hash__, [y, t])) == [id(y), id(t)], list(map(y.__hash__, ())) == []]
         told += [hash(frozenset([y])) == hash(frozenset([y])), hash((t, 1)) == hash((t, 1))]
-        told += [sorted([y, t], key=torch.Tensor.__hash__)[0] is min((y, t), key=id)]
+        told += [sorted([y], key=torch.Tensor.__hash__)[0] is y]  # of two, either may come first
         return y, told
 
     return Case(f, vector(), vector(3, 5.0), then=[lambda: Args(vector(), vector()), lambda: None])
