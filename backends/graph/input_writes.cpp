@@ -122,7 +122,8 @@ std::vector<std::vector<std::int64_t>> SavedByOthers(const Graph& graph) {
   std::vector<std::vector<std::int64_t>> saved_by(graph.outputs.size());
   for (std::size_t o = 0; o < saved_by.size(); ++o) {
     const Output& output = graph.outputs[o];
-    const bool has_history = output.role == OutputRole::kUser && !IsView(output) && !output.turns.empty();
+    const bool is_handed_out = output.role == OutputRole::kUser || output.role == OutputRole::kMutatedInput;
+    const bool has_history = is_handed_out && !IsView(output) && !output.turns.empty();
     if (!has_history || output.value == kNoValue) continue;
     for (const Node& n : graph.nodes) {
       if (n.phase != Phase::kBackward || n.sequence < 0 || n.sequence == output.turns.front()) continue;
