@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/graph/operators.h"
+#include "backends/graph/reads_of_copies.h"
 
 namespace framefuse::ir {
 namespace {
@@ -127,6 +128,7 @@ std::vector<std::vector<std::int64_t>> SavedByOthers(const Graph& graph) {
     if (!has_history || output.value == kNoValue) continue;
     for (const Node& n : graph.nodes) {
       if (n.phase != Phase::kBackward || n.sequence < 0 || n.sequence == output.turns.front()) continue;
+      if (CopyReadBy(n) != CopyRead::kNone) continue;  // another tensor is saved then
       bool reads = false;
       ForEachUse(n, [&](ValueId v) { reads = reads || v == output.value; });
       if (reads && (saved_by[o].empty() || saved_by[o].back() != n.sequence)) saved_by[o].push_back(n.sequence);

@@ -281,6 +281,7 @@ class OutputAliases {
       }
       if (tensor.defined() && IsNewLeaf(tensor)) return Fail(BreakKind::kHiddenState, "a leaf is made here");
       base = AddHidden(root, tensor);
+      if (!tensor.defined()) CountAs(group, base);
     }
     for (std::size_t i : group) {
       if (static_cast<std::int32_t>(i) == base) continue;
@@ -310,6 +311,12 @@ class OutputAliases {
       graph_.outputs[i].alias_of = static_cast<std::int32_t>(base);
       SetKindOfView(i, tensors_[base]);
     }
+  }
+
+  // A base that is gone counts as what shares its memory.
+  void CountAs(const std::vector<std::size_t>& group, std::int32_t base) {
+    std::int32_t& version = graph_.outputs[static_cast<std::size_t>(base)].version;
+    for (std::size_t i : group) version = std::max(version, graph_.outputs[i].version);
   }
 
   std::int32_t AddHidden(ir::ValueId root, const at::Tensor& tensor) {
