@@ -97,9 +97,8 @@ bool BackwardPlan::IsOfView(std::size_t tangent) const {
 }
 
 bool BackwardPlan::HasViewsOfInputs() const {
-  return std::any_of(joint_.outputs.begin(), joint_.outputs.end(), [](const ir::Output& o) {
-    return o.alias == ir::OutputAlias::kViewOfInput && !o.turns.empty();
-  });
+  return std::any_of(joint_.outputs.begin(), joint_.outputs.end(),
+                     [](const ir::Output& o) { return o.alias == ir::OutputAlias::kViewOfInput && !o.turns.empty(); });
 }
 
 absl::Status BackwardPlan::FindOutputGradients() {

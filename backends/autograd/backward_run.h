@@ -94,8 +94,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // Where the pass is cut of all places; each of `places` is decided once.
   std::string DecideCut(const std::vector<std::size_t>& places, absl::FunctionRef<bool(std::size_t k)> is_observed);
 
-  // A node is there from Add to Remove. Gates and views are added in the order in which they are made, which gives their
-  // places.
+  // A node is there from Add to Remove. Gates and views are added in the order in which they are made, which gives
+  // their places.
   void Add(CompiledBackward& node);
   void Remove(const CompiledBackward& node);
   std::size_t Add(OutputGate& gate);
@@ -170,6 +170,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     OutputGate* gate = nullptr;
     std::int32_t turn = -1;
     std::int32_t gradient = -1;  // of the input whose view it is
+    bool LeadsTo(std::size_t gradient, const BackwardPlan& plan) const;
   };
   class ViewHook;
   // Those that the pass still comes to, the next one first.
@@ -187,10 +188,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                                                    Used* used);
   // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.
   bool IsObserved(const Place& place, bool by_code) const;
-  bool IsWaitedFor(std::size_t gradient, absl::Span<const Place> to_come) const;
-  // Whether gradients go through nodes of torch's own on the way from one output to the next: those of views. What
-  // comes to a leaf that way is not known before.
-  bool LeavesTheGraph() const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   // When a pass from the defined tangents comes to the input of each gradient.

@@ -14,6 +14,7 @@
 #include "backends/autograd/pass_under_way.h"
 #include "backends/runtime/torch_error.h"
 #include "common/index.h"
+#include "common/own_hook.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -27,6 +28,15 @@ std::exception_ptr UsedUp() {
   } catch (...) {
     return std::current_exception();
   }
+}
+
+// Gradients go through nodes of torch's own then, on the way from one output to the next. What comes to a leaf that way
+// is not known before.
+bool AnyTangentOfView(const BackwardPlan& plan) {
+  for (std::size_t t = 0; t < plan.tangents().size(); ++t) {
+    if (plan.IsOfView(t)) return true;
+  }
+  return false;
 }
 
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
@@ -107,13 +117,11 @@ void BackwardRun::RemoveGate(std::size_t place) {
 }
 
 // What a gate does when it has run, for a node of torch's own.
-class BackwardRun::ViewHook final : public autograd::FunctionPostHook {
+class BackwardRun::ViewHook final : public autograd::FunctionPostHook, public OwnHook {
  public:
   ViewHook(std::shared_ptr<BackwardRun> run, autograd::Node& node, std::size_t place)
       : run_(std::move(run)), node_(node), place_(place) {}
   ~ViewHook() override { run_->RemoveGate(place_); }
-  ViewHook(const ViewHook&) = delete;
-  ViewHook& operator=(const ViewHook&) = delete;
 
   autograd::variable_list operator()(const autograd::variable_list& outputs, const autograd::variable_list&) override {
     if (PassUnderWay() != nullptr) run_->ActBeforeNextSeen(node_, place_, /*fails=*/false);
@@ -162,23 +170,15 @@ std::vector<CompiledBackward*> BackwardRun::NodesOfPass() {
   return nodes;
 }
 
-bool BackwardRun::LeavesTheGraph() const {
-  for (std::size_t t = 0; t < plan_->tangents().size(); ++t) {
-    if (plan_->IsOfView(t)) return true;
-  }
-  return writes_views_;
-}
-
 bool BackwardRun::IsObserved(const Place& place, bool by_code) const {
-  const std::size_t own = place.gate == nullptr ? 1 : 0;  // ViewHook
-  if (by_code ? OutputGate::HasHooks(*place.node, own) : OutputGate::IsSeen(*place.node, own)) return true;
+  if (by_code ? HasHooksOfOthers(*place.node) : OutputGate::IsSeen(*place.node)) return true;
   if (place.gate == nullptr) return false;
   const ir::Graph& joint = plan_->joint();
   const ir::Output& output = joint.outputs[At(joint.inputs[At(plan_->tangents()[place.gate->tangent()])].tangent_of)];
   for (const SeenWritten& w : seen_written_) {
     if (output.role != ir::OutputRole::kMutatedInput || w.input != output.input) continue;
     const auto node = w.node.lock();
-    if (node) return by_code ? OutputGate::HasHooks(*node) : OutputGate::IsSeen(*node);
+    if (node) return by_code ? HasHooksOfOthers(*node) : OutputGate::IsSeen(*node);
   }
   return false;
 }
@@ -209,18 +209,15 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
   return found;
 }
 
-bool BackwardRun::IsWaitedFor(std::size_t gradient, absl::Span<const Place> to_come) const {
-  return std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) {
-    return p.gate != nullptr ? plan_->Reaches(gradient, p.gate->tangent())
-                             : p.gradient == static_cast<std::int32_t>(gradient);
-  });
+bool BackwardRun::Place::LeadsTo(std::size_t g, const BackwardPlan& plan) const {
+  return gate != nullptr ? plan.Reaches(g, gate->tangent()) : gradient == static_cast<std::int32_t>(g);
 }
 
 void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, bool fails) {
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
   std::vector<Place> to_come = PlacesAfter(pass, place, /*all=*/false);
-  if (to_come.empty() || LeavesTheGraph()) return;
+  if (to_come.empty() || writes_views_ || AnyTangentOfView(*plan_)) return;
   const Place next = to_come.front();
   if (!fails && !IsObserved(next, /*by_code=*/false)) return;
   const std::int32_t mine = places_[place].turn;
@@ -237,11 +234,12 @@ void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, boo
   to_come = PlacesAfter(pass, place, /*all=*/true);
   for (std::size_t g = 0; g < key.wanted.size(); ++g) {
     const std::int32_t turn = plan_->TurnOf(g, key.defined);
-    if (turn < 0 || turn >= until || IsWaitedFor(g, to_come)) key.wanted[g] = '0';
+    const bool waits =
+        std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) { return p.LeadsTo(g, *plan_); });
+    if (turn < 0 || turn >= until || waits) key.wanted[g] = '0';
   }
   const GradientTargets targets{gate, asked.edges, asked.first_made};
-  const bool seen =
-      fails || failure.error != nullptr || IsObserved(next, /*by_code=*/true) || AnyLeafHasHooks(targets);
+  const bool seen = fails || failure.error != nullptr || IsObserved(next, /*by_code=*/true) || AnyLeafHasHooks(targets);
   if (seen) {
     Accumulated accumulated = Accumulate(key, readers, pass.tangents, targets, &lock);
     for (std::size_t g = 0; g < accumulated.handed.size(); ++g) {

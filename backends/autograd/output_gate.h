@@ -30,9 +30,7 @@ class OutputGate final : public torch::autograd::Node {
   std::size_t tangent() const { return tangent_; }
   // Whether somebody sees what comes to the output, or to any node, in this pass, and whether that is code.
   bool IsObserved() { return IsSeen(*this); }
-  // `own`: hooks that framefuse has put behind it, which nobody sees.
-  static bool IsSeen(torch::autograd::Node& node, std::size_t own = 0);
-  static bool HasHooks(torch::autograd::Node& node, std::size_t own = 0);
+  static bool IsSeen(torch::autograd::Node& node);
   void release_variables() override;
 
  private:

@@ -46,8 +46,7 @@ bool LieAlike(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
-                             std::size_t visible_outputs, std::vector<Written> written,
-                             std::vector<View> views)
+                             std::size_t visible_outputs, std::vector<Written> written, std::vector<View> views)
     : plan_(std::move(plan)),
       outputs_(std::move(outputs)),
       visible_outputs_(visible_outputs),

@@ -29,8 +29,8 @@ bool LeadsToOtherLeaves(const at::Tensor& output, const std::vector<at::Tensor>&
 // For each of `tensors`, whether passes from `outputs` come to it.
 std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& tensors);
 
-// `inputs` are leaves, or aliases that stand for a history (MakeNonLeaf). `views`: results that passes come through, and
-// that are no outputs of the graph.
+// `inputs` are leaves, or aliases that stand for a history (MakeNonLeaf). `views`: results that passes come through,
+// and that are no outputs of the graph.
 PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                       const std::vector<at::Tensor>& views);
 // To nodes of the backward, and to these outputs of the graph.
