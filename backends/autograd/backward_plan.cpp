@@ -96,6 +96,11 @@ bool BackwardPlan::IsOfView(std::size_t tangent) const {
   return ir::IsView(joint_.outputs[At(joint_.inputs[At(tangents_[tangent])].tangent_of)]);
 }
 
+bool BackwardPlan::HasViewsOfInputs() const {
+  return std::any_of(joint_.outputs.begin(), joint_.outputs.end(),
+                     [](const ir::Output& o) { return o.alias == ir::OutputAlias::kViewOfInput && !o.turns.empty(); });
+}
+
 absl::Status BackwardPlan::FindOutputGradients() {
   for (std::size_t g = 0; g < gradients_.size(); ++g) {
     const std::int32_t output = joint_.outputs[At(gradients_[g])].of_output;

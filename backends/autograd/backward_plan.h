@@ -80,6 +80,8 @@ class BackwardPlan {
     std::vector<std::int32_t> tangents;
   };
   const std::vector<InputClass>& input_classes() const { return input_classes_; }
+  // Whether views of inputs are among the results, and when a pass comes to them.
+  bool HasViewsOfInputs() const;
   // Whether all tangents but those of views are on one device.
   bool is_on_one_device() const { return is_on_one_device_; }
   // When a pass from the defined tangents comes to the input of gradient g; negative: never, or not known.

@@ -58,6 +58,14 @@ constexpr const char* kOtherData =
     "framefuse: the backward reads a tensor itself and a view of it that was made before the program replaced the "
     "tensor's data. Read one of them, or a clone";
 
+// Eager's nodes that have saved a view keep its history, also where the program detaches the input in place.
+at::Tensor AsReadBy(const SavedValue& s, const at::Tensor& input) {
+  if (s.reads.itself || !s.reads.view || !input.defined() || !input.grad_fn()) return input;
+  at::Tensor alias = input.detach();
+  autograd::impl::set_gradient_edge(alias, autograd::impl::gradient_edge(input));
+  return alias;
+}
+
 // Hooks may save something else.
 bool KeepsItsMemory(const at::Tensor& t) {
   return t.defined() && t.layout() == c10::Layout::Strided && t.has_storage() &&
@@ -66,7 +74,9 @@ bool KeepsItsMemory(const at::Tensor& t) {
 
 }  // namespace
 
-BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan) : plan_(std::move(plan)) {}
+BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan)
+    : plan_(std::move(plan)),
+      has_gates_(plan_->tangents().size() > 1 || plan_->input_classes().size() > 1 || plan_->HasViewsOfInputs()) {}
 
 void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
   symbols_.assign(symbols.begin(), symbols.end());
@@ -78,7 +88,7 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   };
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
-    if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+    if (s.IsInputItself()) saved_[i] = autograd::SavedVariable(AsReadBy(s, inputs[At(s.index)]), /*is_output=*/false);
     if (s.reads.view && KeepsItsMemory(inputs[At(s.index)])) {
       memory_.resize(saved_.size());
       memory_[i] = {inputs[At(s.index)].storage(), inputs[At(s.index)].storage_offset()};
@@ -96,7 +106,7 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
 }
 
 void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
-                              const autograd::Node* only) {
+                              const autograd::Node* only, absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
   const MemoryOf visible(outputs.subspan(0, visible_outputs));
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
@@ -106,7 +116,7 @@ void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t 
     if (!is_visible) visible.ShareVersionWith(t);
     // Where hooks keep saved tensors eager's nodes do not ask.
     const bool is_asked = HasGates() && !at::SavedTensorDefaultHooks::get_hooks().has_value();
-    if (is_asked && !s.saved_by.empty() && t.grad_fn()) detached_.Watch(i, t);
+    if (is_asked && !s.saved_by.empty()) detached_.Watch(i, is_visible ? seen(s.index) : t);
     if (s.of_written >= 0) {
       const at::Tensor start = t.detach();
       const bool has_history = !edges_of_written_.empty() && edges_of_written_[i].is_valid();
@@ -434,7 +444,7 @@ BackwardRun::Pass& BackwardRun::PassOfNow() {
   pass.tangents.resize(plan_->tangents().size());
   pass.defined.assign(plan_->tangents().size(), '0');
   pass.handed.assign(plan_->gradients().size(), '0');
-  pass.passed.resize(gates_.size());
+  pass.passed.resize(places_.size());
   pass.gradients.resize(plan_->input_gradients());
   pass.states.assign(plan_->input_classes().size(), Pass::State::kWaiting);
   AtEndOfBackward([run = shared_from_this(), id] {

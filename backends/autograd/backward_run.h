@@ -51,7 +51,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     torch::autograd::variable_list tangents;
     std::string defined;                       // tangents that have come, also if they are used up since
     std::string handed;                        // gradients that leaves have got before (Accumulate)
-    std::vector<bool> passed;                  // gates that have run, by place
+    std::vector<bool> passed;                  // gates and views that have run, by place
     torch::autograd::variable_list gradients;  // until the node takes them that leads there
     std::vector<State> states;                 // of the nodes, by place
     std::exception_ptr error;                  // of what was computed, and
@@ -67,17 +67,17 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
 
   const BackwardPlan& plan() const { return *plan_; }
   // Else its one node is the grad_fn of the one output.
-  bool HasGates() const { return plan_->tangents().size() > 1 || plan_->input_classes().size() > 1; }
+  bool HasGates() const { return has_gates_; }
   // Whether its nodes compute together.
   bool IsJoint() const { return HasGates() && plan_->is_on_one_device(); }
 
   // Called once by the forward: `inputs` of the joint graph without tangents, before any is written; then `outputs` of
   // the forward graph with their history set, of which the first `visible_outputs` may be written by the user later.
-  // `only`: the one node, if it is an output's grad_fn itself.
+  // `only`: the one node, if it is an output's grad_fn itself. `seen`: an output of the forward graph as users see it.
   void SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols);
-  void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
-                   const torch::autograd::Node* only);
-  // At last, of SavedValue::is_copy. `seen`: an output of the forward graph as users see it.
+  void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs, const torch::autograd::Node* only,
+                   absl::FunctionRef<at::Tensor(std::int32_t)> seen);
+  // At last, of SavedValue::is_copy.
   void SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
                   std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   // The history that input `input` has since the graph has written it; it leads to this run.
@@ -94,11 +94,14 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // Where the pass is cut of all places; each of `places` is decided once.
   std::string DecideCut(const std::vector<std::size_t>& places, absl::FunctionRef<bool(std::size_t k)> is_observed);
 
-  // A node is there from Add to Remove. Gates are added in the order in which they are made, which gives their places.
+  // A node is there from Add to Remove. Gates and views are added in the order in which they are made, which gives
+  // their places.
   void Add(CompiledBackward& node);
   void Remove(const CompiledBackward& node);
   std::size_t Add(OutputGate& gate);
   void RemoveGate(std::size_t place);
+  // The node of a result that is a view, with its turn (ir::Output::turns). `gradient`: of the input whose view it is.
+  void AddView(torch::autograd::Node& node, std::int32_t turn, std::int32_t gradient);
   // Of the pass under way.
   Pass& PassOfNow();
   Waiting WaitingIn(const Pass& pass, CompiledBackward& running);
@@ -108,7 +111,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // the one at `place`, which runs, then what eager does in between is done now: leaves get their gradients, and saved
   // values that are used up or written raise eager's error. `fails`: what the gate brings to others raises, which
   // somebody sees as well.
-  void ActBeforeNextSeen(OutputGate& gate, std::size_t place, bool fails);
+  void ActBeforeNextSeen(torch::autograd::Node& gate, std::size_t place, bool fails);
 
  private:
   static constexpr int kNever = -2;
@@ -161,8 +164,17 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   Accumulated Accumulate(const BackwardPlan::Key& early, const std::vector<std::int32_t>& readers,
                          torch::autograd::variable_list tangents, const GradientTargets& targets,
                          std::unique_lock<std::mutex>* lock);
-  // Gates that the pass still comes to, the next one first.
-  std::vector<OutputGate*> GatesAfter(const Pass& pass, std::size_t place, bool all);
+  // Where somebody may see that a pass comes: a gate, or the node of a view, which is torch's own.
+  struct Place {
+    torch::autograd::Node* node = nullptr;  // null: it has died
+    OutputGate* gate = nullptr;
+    std::int32_t turn = -1;
+    std::int32_t gradient = -1;  // of the input whose view it is
+    bool LeadsTo(std::size_t gradient, const BackwardPlan& plan) const;
+  };
+  class ViewHook;
+  // Those that the pass still comes to, the next one first.
+  std::vector<Place> PlacesAfter(const Pass& pass, std::size_t place, bool all);
   std::vector<CompiledBackward*> NodesOfPass();
   // The first of the nodes before `turn` that fails, with its error.
   Unpacked FirstFailure(const std::vector<std::int32_t>& readers, std::int64_t turn, torch::autograd::Node& node);
@@ -175,10 +187,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                                                    const BackwardPlan::Key& key, const GradientTargets& targets,
                                                    Used* used);
   // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.
-  bool IsObserved(OutputGate& gate, bool by_code) const;
-  // Whether gradients go through nodes of torch's own on the way from one output to the next: those of views. What
-  // comes to a leaf that way is not known before.
-  bool LeavesTheGraph() const;
+  bool IsObserved(const Place& place, bool by_code) const;
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   // When a pass from the defined tangents comes to the input of each gradient.
@@ -186,6 +195,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::string CutOfBackward();  // as the gates of this pass have decided
 
   const std::shared_ptr<const BackwardPlan> plan_;
+  const bool has_gates_;
   std::mutex running_;
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<Memory> memory_;  // by saved value: of SavedValue::reads.view, while that is saved; empty: of none
@@ -206,7 +216,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::map<int, std::string> cut_in_;     // by pass: where it is cut (BackwardPlan::Key), '?' where not decided
   std::map<int, Pass> passes_;            // of several nodes
   std::vector<CompiledBackward*> nodes_;  // by place; null: none
-  std::vector<OutputGate*> gates_;        // so too, later made ones last
+  std::vector<Place> places_;             // later made ones last
 };
 
 }  // namespace framefuse

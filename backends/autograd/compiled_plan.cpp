@@ -15,6 +15,7 @@
 #include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
+#include "backends/autograd/user_outputs.h"
 #include "backends/autograd/view_plans.h"
 #include "backends/autograd/written_inputs.h"
 #include "backends/graph/input_writes.h"
@@ -125,19 +126,6 @@ class CompiledPlan final : public Plan {
   }
 
  private:
-  struct UserOutput {
-    std::int32_t output = 0;  // of the forward graph
-    ir::OutputAlias alias = ir::OutputAlias::kFresh;
-    std::int32_t alias_of = -1;  // input, or output of the forward graph
-    bool requires_grad = false;
-    bool without_grad = false;
-    bool detached = false;
-    bool own_version = false;
-    bool defined = true;
-    bool renewed = false;  // its history was made again after a write of its memory, by another way than the view's
-    std::int32_t version = 0;
-    ViewRecipe recipe;
-  };
   struct Spent {
     std::int32_t output = 0;           // of the forward graph
     std::vector<std::int32_t> inputs;  // that it was computed from
@@ -149,21 +137,6 @@ class CompiledPlan final : public Plan {
     for (ir::Output& o : g.outputs) {
       if (o.role == ir::OutputRole::kUser && o.alias != ir::OutputAlias::kFresh) o.value = ir::kNoValue;
     }
-  }
-
-  static UserOutput PlannedAs(const ir::Output& o, std::int32_t output) {
-    const bool renewed = IsNameOfRenewedHistory(o.grad_fn);
-    return {output,
-            o.alias,
-            o.alias_of,
-            o.requires_grad,
-            o.without_grad,
-            o.detached,
-            o.own_version,
-            o.value != ir::kNoValue,
-            renewed,
-            o.version,
-            {}};
   }
 
   void PlanOutputs(const Graph& g, std::vector<ViewPlan> views) {
@@ -323,8 +296,10 @@ class CompiledPlan final : public Plan {
     FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(backward->AllInputs()));
     std::vector<OutputHistory::Written> written;
     for (const Mutation& m : mutations_) written.push_back({m.output, m.read});
-    history_ =
-        std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs), std::move(written));
+    std::vector<OutputHistory::View> seen =
+        ViewsInTurn(user_outputs_, forward_output_, with_history_, backward->joint());
+    history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs),
+                                               std::move(written), std::move(seen));
     return absl::OkStatus();
   }
 
@@ -398,7 +373,7 @@ class CompiledPlan final : public Plan {
       for (std::size_t m = 0; of_input && m < plan_.mutations_.size(); ++m) {
         if (plan_.mutations_[m].input == u.alias_of) WriteBack(m);
       }
-      outputs_[At(u.output)] = View(u, of_input ? inputs_[At(u.alias_of)] : Get(u.alias_of), symbols_);
+      outputs_[At(u.output)] = MakeView(u, of_input ? inputs_[At(u.alias_of)] : Get(u.alias_of), symbols_);
     }
 
     const CompiledPlan& plan_;
@@ -407,28 +382,6 @@ class CompiledPlan final : public Plan {
     absl::Span<at::Tensor> outputs_;
     absl::InlinedVector<bool, 8> written_;
   };
-
-  static void SetVersion(const at::Tensor& t, std::int32_t version) {
-    if (!t.defined() || t.is_inference() || t._version() >= version) return;
-    c10::VariableVersion counter = t.unsafeGetTensorImpl()->version_counter();
-    counter.set_version(version);
-  }
-
-  static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
-    const bool has_history = u.requires_grad || !base.requires_grad();
-    at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
-    const bool of_copy = u.own_version && !u.detached;  // a view of `x.data`, which nobody has
-    at::Tensor view = u.recipe.Apply(of_copy ? base.variable_data() : base, symbols);
-    if (of_copy) SetVersion(view, u.version);
-    const bool inherits = view.requires_grad() && !u.requires_grad && !u.without_grad;
-    if (!u.detached && !inherits) {
-      if (u.renewed && view.requires_grad()) OutdateHistory(view);
-      return view;
-    }
-    view = u.own_version ? view.variable_data() : view.detach();
-    if (u.own_version) SetVersion(view, u.version);
-    return view;
-  }
 
   const ExecutableFactory factory_;
   const BackendOptions options_;

@@ -19,6 +19,13 @@ class MetaThatTells final : public autograd::AutogradMeta {
       : died_detached_(std::move(died_detached)) {
     grad_fn_ = from.grad_fn_;
     output_nr_ = from.output_nr_;
+    requires_grad_ = from.requires_grad_;
+  }
+  // Whether nothing else is there, as in what a graph has just made.
+  static bool HasAllOf(const autograd::AutogradMeta& meta) {
+    const bool is_seen = !meta.hooks_.empty() || meta.cpp_hooks_list_ != nullptr || meta.retains_grad_ ||
+                         meta.post_acc_grad_hooks_ != nullptr;
+    return !is_seen && meta.name_.empty() && !meta.grad_.defined() && meta.fw_grad_ == nullptr;
   }
   ~MetaThatTells() override {
     if (!grad_fn_) died_detached_->store(true);
@@ -34,9 +41,10 @@ class MetaThatTells final : public autograd::AutogradMeta {
 
 void DetachedResults::Watch(std::size_t saved, const at::Tensor& result) {
   c10::TensorImpl* const impl = result.unsafeGetTensorImpl();
+  if (!result.grad_fn() || result.is_view()) return;  // detach_() refuses views
   const auto* const meta = static_cast<const autograd::AutogradMeta*>(impl->autograd_meta());
   auto died_detached = std::make_shared<std::atomic<bool>>(false);
-  impl->set_autograd_meta(std::make_unique<MetaThatTells>(*meta, died_detached));
+  if (MetaThatTells::HasAllOf(*meta)) impl->set_autograd_meta(std::make_unique<MetaThatTells>(*meta, died_detached));
   watched_.push_back({saved,
                       c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(result.getIntrusivePtr()),
                       std::move(died_detached)});

@@ -1,6 +1,7 @@
 // DetachedResults: which results of one run the program has detached in place since (y.detach_()). Eager's nodes that
 // have saved such a result as their argument refuse it; the node that made it does not.
-// A result is not kept alive: it leads to the run. So its autograd meta tells when it dies whether it was detached.
+// A result, or an input that the graph has written, is not kept alive: it leads to the run. So its autograd meta tells
+// when it dies whether it was detached.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_DETACHED_RESULTS_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_DETACHED_RESULTS_H_
 
@@ -20,7 +21,7 @@ namespace framefuse {
 
 class DetachedResults {
  public:
-  // `result`: saved value `saved` as users see it, no view, with a history and nothing else of autograd's yet.
+  // `result`: saved value `saved` as users see it. Nothing is to watch where it has no history, or is a view.
   void Watch(std::size_t saved, const at::Tensor& result);
   // The first node of eager's, of those that the readers are of, that refuses a result; kNoNode: none.
   ir::NodeIndex FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const;

@@ -14,6 +14,7 @@
 #include "backends/autograd/pass_under_way.h"
 #include "backends/runtime/torch_error.h"
 #include "common/index.h"
+#include "common/own_hook.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -27,6 +28,15 @@ std::exception_ptr UsedUp() {
   } catch (...) {
     return std::current_exception();
   }
+}
+
+// Gradients go through nodes of torch's own then, on the way from one output to the next. What comes to a leaf that way
+// is not known before.
+bool AnyTangentOfView(const BackwardPlan& plan) {
+  for (std::size_t t = 0; t < plan.tangents().size(); ++t) {
+    if (plan.IsOfView(t)) return true;
+  }
+  return false;
 }
 
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
@@ -97,27 +107,56 @@ BackwardRun::Accumulated BackwardRun::Accumulate(const BackwardPlan::Key& early,
 
 std::size_t BackwardRun::Add(OutputGate& gate) {
   const std::lock_guard lock(mutex_);
-  gates_.push_back(&gate);
-  return gates_.size() - 1;
+  places_.push_back({&gate, &gate, plan_->TurnOfOutput(gate.tangent())});
+  return places_.size() - 1;
 }
 
 void BackwardRun::RemoveGate(std::size_t place) {
   const std::lock_guard lock(mutex_);
-  gates_[place] = nullptr;
+  places_[place] = {};
 }
 
-std::vector<OutputGate*> BackwardRun::GatesAfter(const Pass& pass, std::size_t place, bool all) {
-  std::vector<OutputGate*> gates;
+// What a gate does when it has run, for a node of torch's own.
+class BackwardRun::ViewHook final : public autograd::FunctionPostHook, public OwnHook {
+ public:
+  ViewHook(std::shared_ptr<BackwardRun> run, autograd::Node& node, std::size_t place)
+      : run_(std::move(run)), node_(node), place_(place) {}
+  ~ViewHook() override { run_->RemoveGate(place_); }
+
+  autograd::variable_list operator()(const autograd::variable_list& outputs, const autograd::variable_list&) override {
+    if (PassUnderWay() != nullptr) run_->ActBeforeNextSeen(node_, place_, /*fails=*/false);
+    return outputs;
+  }
+
+ private:
+  std::shared_ptr<BackwardRun> run_;
+  autograd::Node& node_;  // whose hook this is
+  std::size_t place_;
+};
+
+void BackwardRun::AddView(autograd::Node& node, std::int32_t turn, std::int32_t gradient) {
+  if (!IsJoint()) return;
+  std::size_t place = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    place = places_.size();
+    places_.push_back({&node, nullptr, turn, gradient});
+  }
+  node.add_post_hook(std::make_unique<ViewHook>(shared_from_this(), node, place));
+}
+
+std::vector<BackwardRun::Place> BackwardRun::PlacesAfter(const Pass& pass, std::size_t place, bool all) {
+  std::vector<Place> places;
   autograd::GraphTask& task = *PassUnderWay();
   const std::lock_guard lock(mutex_);
   const std::lock_guard task_lock(task.mutex_);
-  for (std::size_t p = place; p-- > 0 && (all || gates.empty());) {
+  for (std::size_t p = place; p-- > 0 && (all || places.empty());) {
     // One that the pass does not come to may be dying meanwhile.
-    OutputGate* const gate = gates_[p];
-    if (gate == nullptr || pass.passed[p] || !task.nodes_in_graph_.contains(gate) || !IsRun(task, gate)) continue;
-    gates.push_back(gate);
+    autograd::Node* const node = places_[p].node;
+    if (node == nullptr || pass.passed[p] || !task.nodes_in_graph_.contains(node) || !IsRun(task, node)) continue;
+    places.push_back(places_[p]);
   }
-  return gates;
+  return places;
 }
 
 std::vector<CompiledBackward*> BackwardRun::NodesOfPass() {
@@ -131,21 +170,15 @@ std::vector<CompiledBackward*> BackwardRun::NodesOfPass() {
   return nodes;
 }
 
-bool BackwardRun::LeavesTheGraph() const {
-  for (std::size_t t = 0; t < plan_->tangents().size(); ++t) {
-    if (plan_->IsOfView(t)) return true;
-  }
-  return writes_views_;
-}
-
-bool BackwardRun::IsObserved(OutputGate& gate, bool by_code) const {
-  if (by_code ? gate.HasHooks() : gate.IsObserved()) return true;
+bool BackwardRun::IsObserved(const Place& place, bool by_code) const {
+  if (by_code ? HasHooksOfOthers(*place.node) : OutputGate::IsSeen(*place.node)) return true;
+  if (place.gate == nullptr) return false;
   const ir::Graph& joint = plan_->joint();
-  const ir::Output& output = joint.outputs[At(joint.inputs[At(plan_->tangents()[gate.tangent()])].tangent_of)];
+  const ir::Output& output = joint.outputs[At(joint.inputs[At(plan_->tangents()[place.gate->tangent()])].tangent_of)];
   for (const SeenWritten& w : seen_written_) {
     if (output.role != ir::OutputRole::kMutatedInput || w.input != output.input) continue;
     const auto node = w.node.lock();
-    if (node) return by_code ? OutputGate::HasHooks(*node) : OutputGate::IsSeen(*node);
+    if (node) return by_code ? HasHooksOfOthers(*node) : OutputGate::IsSeen(*node);
   }
   return false;
 }
@@ -176,13 +209,19 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
   return found;
 }
 
-void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place, bool fails) {
+bool BackwardRun::Place::LeadsTo(std::size_t g, const BackwardPlan& plan) const {
+  return gate != nullptr ? plan.Reaches(g, gate->tangent()) : gradient == static_cast<std::int32_t>(g);
+}
+
+void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, bool fails) {
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
-  const std::vector<OutputGate*> next = GatesAfter(pass, place, /*all=*/false);
-  if (next.empty() || (!fails && !IsObserved(*next.front(), /*by_code=*/false)) || LeavesTheGraph()) return;
-  const std::int32_t mine = plan_->TurnOfOutput(gate.tangent());
-  std::int64_t until = plan_->TurnOfOutput(next.front()->tangent());
+  std::vector<Place> to_come = PlacesAfter(pass, place, /*all=*/false);
+  if (to_come.empty() || writes_views_ || AnyTangentOfView(*plan_)) return;
+  const Place next = to_come.front();
+  if (!fails && !IsObserved(next, /*by_code=*/false)) return;
+  const std::int32_t mine = places_[place].turn;
+  std::int64_t until = next.turn;
   const std::vector<CompiledBackward*> nodes = NodesOfPass();
   if (mine < 0 || until <= mine || nodes.empty()) return;
   const CompiledBackward::Asked asked = CompiledBackward::AskedOf(nodes, pass);
@@ -192,16 +231,15 @@ void BackwardRun::ActBeforeNextSeen(OutputGate& gate, std::size_t place, bool fa
   const std::vector<std::int32_t> readers = ValueOrThrow(plan_->ReadersFor(key));
   const Unpacked failure = FirstFailure(readers, until, gate);
   if (failure.error != nullptr) until = plan_->TurnOfNode(failure.failed);
-  const std::vector<OutputGate*> to_come = GatesAfter(pass, place, /*all=*/true);
+  to_come = PlacesAfter(pass, place, /*all=*/true);
   for (std::size_t g = 0; g < key.wanted.size(); ++g) {
     const std::int32_t turn = plan_->TurnOf(g, key.defined);
-    const bool waits = std::any_of(to_come.begin(), to_come.end(),
-                                   [&](const OutputGate* o) { return plan_->Reaches(g, o->tangent()); });
+    const bool waits =
+        std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) { return p.LeadsTo(g, *plan_); });
     if (turn < 0 || turn >= until || waits) key.wanted[g] = '0';
   }
   const GradientTargets targets{gate, asked.edges, asked.first_made};
-  const bool seen =
-      fails || failure.error != nullptr || IsObserved(*next.front(), /*by_code=*/true) || AnyLeafHasHooks(targets);
+  const bool seen = fails || failure.error != nullptr || IsObserved(next, /*by_code=*/true) || AnyLeafHasHooks(targets);
   if (seen) {
     Accumulated accumulated = Accumulate(key, readers, pass.tangents, targets, &lock);
     for (std::size_t g = 0; g < accumulated.handed.size(); ++g) {

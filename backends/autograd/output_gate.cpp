@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/autograd/pass_under_way.h"
+#include "common/own_hook.h"
 
 namespace framefuse {
 namespace {
@@ -25,15 +26,11 @@ OutputGate::OutputGate(std::shared_ptr<BackwardRun> run, std::size_t tangent, st
 OutputGate::~OutputGate() { run_->RemoveGate(place_); }
 
 bool OutputGate::IsSeen(autograd::Node& node) {
-  if (HasHooks(node) || !node.retains_grad_hooks().empty()) return true;
+  if (HasHooksOfOthers(node) || !node.retains_grad_hooks().empty()) return true;
   const auto* asked = autograd::get_current_graph_task_exec_info();
   if (asked == nullptr) return false;
   const auto it = asked->find(&node);
   return it != asked->end() && it->second.captures_ != nullptr;
-}
-
-bool OutputGate::HasHooks(autograd::Node& node) {
-  return !node.tensor_pre_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty();
 }
 
 void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_list* result) {

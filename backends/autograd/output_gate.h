@@ -31,8 +31,6 @@ class OutputGate final : public torch::autograd::Node {
   // Whether somebody sees what comes to the output, or to any node, in this pass, and whether that is code.
   bool IsObserved() { return IsSeen(*this); }
   static bool IsSeen(torch::autograd::Node& node);
-  bool HasHooks() { return HasHooks(*this); }
-  static bool HasHooks(torch::autograd::Node& node);
   void release_variables() override;
 
  private:

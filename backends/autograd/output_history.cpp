@@ -46,7 +46,7 @@ bool LieAlike(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
-                             std::size_t visible_outputs, std::vector<Written> written)
+                             std::size_t visible_outputs, std::vector<Written> written, std::vector<View> views)
     : plan_(std::move(plan)),
       outputs_(std::move(outputs)),
       visible_outputs_(visible_outputs),
@@ -55,6 +55,7 @@ OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vect
     if (o.role == ir::OutputRole::kGradient && o.input >= 0) inputs_.push_back(o.input);
   }
   OrderGates();
+  PlaceViews(std::move(views));
   reached_.assign(inputs_.size(), false);
   for (std::size_t g = 0; g < inputs_.size(); ++g) {
     for (std::size_t t = 0; t < plan_->tangents().size(); ++t) reached_[g] = reached_[g] || plan_->Reaches(g, t);
@@ -86,6 +87,20 @@ void OutputHistory::OrderGates() {
     made[gate.output] = true;
   }
   gates_ = std::move(by_turn);
+}
+
+void OutputHistory::PlaceViews(std::vector<View> views) {
+  std::stable_sort(views.begin(), views.end(), [](const View& a, const View& b) { return a.turn > b.turn; });
+  std::size_t first = 0;
+  for (const View& view : views) {
+    const auto is_base = [&](const Gate& gate) { return outputs_[gate.output] == view.of_output; };
+    const auto base = std::find_if(gates_.begin(), gates_.end(), is_base);
+    if (base != gates_.end()) first = std::max(first, static_cast<std::size_t>(base - gates_.begin()) + 1);
+    while (first < gates_.size() && TurnOf(gates_[first].output) > view.turn) ++first;
+    const auto gradient = std::find(inputs_.begin(), inputs_.end(), view.of_input);
+    const bool of_input = view.of_input >= 0 && gradient != inputs_.end();
+    views_.push_back({view, first, of_input ? static_cast<std::int32_t>(gradient - inputs_.begin()) : -1});
+  }
 }
 
 std::int32_t OutputHistory::TurnOf(std::size_t output) const {
@@ -160,7 +175,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     const at::Tensor t = seen(outputs_[0]);
     if (t.requires_grad()) run->SeeWritten(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
   }
-  run->SaveOutputs(outputs, visible_outputs_, only);
+  run->SaveOutputs(outputs, visible_outputs_, only, seen);
   run->SaveCopies(inputs, outputs, visible_outputs_, seen);
 }
 
@@ -215,7 +230,10 @@ bool OutputHistory::IsSeenOtherwise(std::size_t output) const {
 void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                               absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
   autograd::edge_list made(outputs_.size());
-  for (const Gate& gate : gates_) {
+  auto view = views_.begin();
+  for (std::size_t g = 0; g < gates_.size(); ++g) {
+    for (; view != views_.end() && view->gate <= g; ++view) MakeView(*view, *run, seen);
+    const Gate& gate = gates_[g];
     const std::int32_t output = outputs_[gate.output];
     if (!IsOfView(gate.output)) {
       autograd::edge_list edges = std::move(nodes[gate.output]);
@@ -229,6 +247,13 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
     made[gate.output] = t.requires_grad() ? autograd::impl::gradient_edge(t) : autograd::Edge();
     if (IsWritten(gate.output)) run->SeeWritten(OutputOf(gate.output)->input, t, made[gate.output]);
   }
+  for (; view != views_.end(); ++view) MakeView(*view, *run, seen);
+}
+
+void OutputHistory::MakeView(const PlacedView& placed, BackwardRun& run,
+                             absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
+  const at::Tensor t = seen(placed.view.output);
+  if (t.requires_grad() && t.grad_fn()) run.AddView(*t.grad_fn(), placed.view.turn, placed.gradient);
 }
 
 namespace {

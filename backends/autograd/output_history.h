@@ -25,10 +25,18 @@ class OutputHistory {
     bool read = false;
   };
 
+  // A result that is a view, with a node of torch's own, to which a pass comes in its turn (ir::Output::turns).
+  struct View {
+    std::int32_t output = 0;
+    std::int32_t turn = -1;
+    std::int32_t of_input = -1;
+    std::int32_t of_output = -1;
+  };
+
   // `outputs` of the forward graph get a history: those with tangents, in their order, then those that only say so.
   // The first `visible_outputs` are outputs that users see.
   OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
-                std::size_t visible_outputs, std::vector<Written> written);
+                std::size_t visible_outputs, std::vector<Written> written, std::vector<View> views);
 
   // `seen`: the tensor that users see for an output, if that is a view or a written input; it has a history when the
   // outputs that it is made of have theirs.
@@ -42,7 +50,16 @@ class OutputHistory {
     bool leads_to_what_is_seen = false;  // others were computed with it, and users see another tensor for it
   };
 
+  // One that is made before a gate, and after that of what it is a view of.
+  struct PlacedView {
+    View view;
+    std::size_t gate = 0;
+    std::int32_t gradient = -1;
+  };
+
   void OrderGates();
+  void PlaceViews(std::vector<View> views);
+  static void MakeView(const PlacedView& placed, BackwardRun& run, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
   std::vector<std::size_t> CutPointsAfter(std::size_t output) const;
   torch::autograd::edge_list EdgesTo(const BackwardPlan::InputClass& inputs, absl::Span<const at::Tensor> given) const;
@@ -70,6 +87,7 @@ class OutputHistory {
   std::vector<Written> written_;
   std::vector<std::int32_t> inputs_;  // of each gradient
   std::vector<Gate> gates_;           // in the order in which they are made
+  std::vector<PlacedView> views_;     // likewise
   std::vector<bool> reached_;         // by gradient: by any output
 };
 

@@ -217,7 +217,8 @@ BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPasse
   if (task == nullptr) return found;
   const std::lock_guard lock(run_.mutex_);
   const std::lock_guard task_lock(task->mutex_);
-  for (OutputGate* gate : run_.gates_) {
+  for (const Place& place : run_.places_) {
+    OutputGate* const gate = place.gate;
     // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
     const auto& roots = task->graph_roots_;
     const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/graph/operators.h"
+#include "backends/graph/reads_of_copies.h"
 
 namespace framefuse::ir {
 namespace {
@@ -122,10 +123,12 @@ std::vector<std::vector<std::int64_t>> SavedByOthers(const Graph& graph) {
   std::vector<std::vector<std::int64_t>> saved_by(graph.outputs.size());
   for (std::size_t o = 0; o < saved_by.size(); ++o) {
     const Output& output = graph.outputs[o];
-    const bool has_history = output.role == OutputRole::kUser && !IsView(output) && !output.turns.empty();
+    const bool is_handed_out = output.role == OutputRole::kUser || output.role == OutputRole::kMutatedInput;
+    const bool has_history = is_handed_out && !IsView(output) && !output.turns.empty();
     if (!has_history || output.value == kNoValue) continue;
     for (const Node& n : graph.nodes) {
       if (n.phase != Phase::kBackward || n.sequence < 0 || n.sequence == output.turns.front()) continue;
+      if (CopyReadBy(n) != CopyRead::kNone) continue;  // another tensor is saved then
       bool reads = false;
       ForEachUse(n, [&](ValueId v) { reads = reads || v == output.value; });
       if (reads && (saved_by[o].empty() || saved_by[o].back() != n.sequence)) saved_by[o].push_back(n.sequence);

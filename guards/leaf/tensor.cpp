@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "c10/core/TensorImpl.h"
+#include "common/own_hook.h"
 #include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
@@ -82,7 +83,7 @@ GradState ReadGradState(c10::TensorImpl& impl) { return ReadGradState(impl, Meta
   const torch::autograd::Node* const end = base == nullptr ? nullptr : base->grad_fn_.get();
   torch::autograd::Node* node = meta.grad_fn_.get();
   while (node != nullptr && node != end && node->num_outputs() == 1) {
-    if (!node->tensor_pre_hooks().empty() || !node->pre_hooks().empty() || !node->post_hooks().empty()) return true;
+    if (HasHooksOfOthers(*node)) return true;
     node = node->next_edge(0).function.get();
   }
   return false;

@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "common/own_hook.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -149,7 +150,7 @@ bool HasHooksOfView(const at::Tensor& view) {
   const torch::autograd::Node* const end = base.grad_fn().get();
   torch::autograd::Node* node = view.grad_fn().get();
   while (node != nullptr && node != end && node->num_outputs() == 1) {
-    if (!node->tensor_pre_hooks().empty() || !node->pre_hooks().empty() || !node->post_hooks().empty()) return true;
+    if (HasHooksOfOthers(*node)) return true;
     node = node->next_edge(0).function.get();
   }
   return false;

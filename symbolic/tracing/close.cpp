@@ -1,6 +1,7 @@
 // The end of a recording: outputs (output_aliases.cpp), mutated inputs, gradients of inputs, the backward phase, and
 // the inputs that are used after all.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -255,10 +256,11 @@ class Closing {
       return Fail(BreakKind::kMutation, "backward", "a gradient that is given to it is written");
     }
     PassOrder order;
-    const bool any_order = targets.size() > 1 || outputs.size() > 1;
+    const std::vector<std::size_t> views = ViewsBeside(outputs);
+    const bool any_order = targets.size() > 1 || outputs.size() > 1 || !views.empty();
     if (any_order) {
-      order = OrderOfPass(TensorsOfOutputs(outputs), targets);
-      NumberNodesBy(order);
+      order = OrderOfPass(TensorsOfOutputs(outputs), targets, TensorsOfOutputs(views));
+      GiveTurns(order, outputs, views, graph_);
     }
     for (std::size_t i = 0; i < pass->gradients.size(); ++i) {
       const at::Tensor& gradient = pass->gradients[i];
@@ -274,34 +276,27 @@ class Closing {
       }
       graph_.outputs.push_back(o);
     }
-    for (std::size_t k = 0; k < outputs.size() && outputs.size() > 1; ++k) {
-      graph_.outputs[outputs[k]].turns = {order.outputs[k]};
-    }
     AddGradientsOfOutputs(outputs, *pass);
     return absl::OkStatus();
   }
 
-  void NumberNodesBy(const PassOrder& order) {
-    for (ir::Node& n : graph_.nodes) {
-      if (n.phase != ir::Phase::kBackward) continue;
-      const auto it = order.nodes.find(n.sequence);
-      n.sequence = it == order.nodes.end() ? -1 : it->second;
-    }
-  }
-
   // Views of inputs and outputs that `outputs` were computed with.
   void AddViewsUsedOn(std::vector<std::size_t>* outputs) const {
-    std::vector<std::size_t> views;
-    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
-      const ir::Output& o = graph_.outputs[i];
-      if (ir::IsView(o) && o.requires_grad && !o.detached) views.push_back(i);
-    }
+    const std::vector<std::size_t> views = ViewsWithHistory(graph_);
     if (views.empty()) return;
     const std::vector<bool> used = AreReached(TensorsOfOutputs(*outputs), TensorsOfOutputs(views));
     for (std::size_t k = 0; k < views.size(); ++k) {
       if (used[k]) outputs->push_back(views[k]);
     }
     std::sort(outputs->begin(), outputs->end());
+  }
+
+  // Results with a node of torch's own, with which nothing was computed: a pass comes to them in their turn.
+  std::vector<std::size_t> ViewsBeside(const std::vector<std::size_t>& outputs) const {
+    std::vector<std::size_t> views;
+    if (outputs.empty()) return views;
+    std::ranges::set_difference(ViewsWithHistory(graph_), outputs, std::back_inserter(views));
+    return views;
   }
 
   std::vector<at::Tensor> TensorsOfOutputs(const std::vector<std::size_t>& outputs) const {

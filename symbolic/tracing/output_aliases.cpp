@@ -366,6 +366,15 @@ ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t) {
   return o;
 }
 
+std::vector<std::size_t> ViewsWithHistory(const ir::Graph& graph) {
+  std::vector<std::size_t> views;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const ir::Output& o = graph.outputs[i];
+    if (ir::IsView(o) && o.requires_grad && !o.detached) views.push_back(i);
+  }
+  return views;
+}
+
 absl::Status DescribeOutputs(Recorder& recorder, const std::vector<InputRecord>& inputs,
                              const std::vector<at::Tensor>& tensors,
                              std::vector<std::pair<std::size_t, at::Tensor>>* hidden) {

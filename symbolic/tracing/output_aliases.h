@@ -15,6 +15,9 @@ namespace framefuse::tracing {
 // An output for `t`, of no role or alias yet.
 ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t);
 
+// In order: those that a pass comes to by a node of torch's own.
+std::vector<std::size_t> ViewsWithHistory(const ir::Graph& graph);
+
 // Describes `tensors`, the caller's outputs. `hidden` gets the bases that came along: number of the output, its tensor
 // (undefined: it is gone, and nothing that shares its memory requires grad).
 absl::Status DescribeOutputs(Recorder& recorder, const std::vector<InputRecord>& inputs,

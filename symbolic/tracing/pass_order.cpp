@@ -18,8 +18,10 @@ using torch::autograd::Node;
 
 class Pass {
  public:
-  Pass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs)
-      : outputs_(outputs), input_count_(inputs.size()) {
+  Pass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+       const std::vector<at::Tensor>& views)
+      : outputs_(outputs), views_(views), roots_(outputs), input_count_(inputs.size()) {
+    roots_.insert(roots_.end(), views.begin(), views.end());
     input_of_.reserve(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       input_of_.emplace(torch::autograd::impl::gradient_edge(inputs[i]).function.get(), i);
@@ -27,7 +29,7 @@ class Pass {
   }
 
   PassOrder Run() {
-    for (const at::Tensor& t : outputs_) Visit(t.grad_fn().get());
+    for (const at::Tensor& t : roots_) Visit(t.grad_fn().get());
     RunHeap();
     SortNodes();
     SpreadOutputs();
@@ -65,7 +67,7 @@ class Pass {
     std::priority_queue<Node*, std::vector<Node*>, decltype(kBefore)> ready(kBefore);
     absl::flat_hash_map<Node*, int> waits;
     for (const auto& [n, facts] : facts_) waits[n] = facts.waits_for;
-    for (const at::Tensor& t : outputs_) {
+    for (const at::Tensor& t : roots_) {
       Node* n = t.grad_fn().get();
       if (n != nullptr && waits[n] == 0 && !popped_.contains(n)) ready.push(n), popped_[n] = -1;
     }
@@ -130,7 +132,6 @@ class Pass {
   PassOrder Number() {
     PassOrder order;
     order.inputs.assign(input_count_, std::vector<std::int32_t>(outputs_.size(), -1));
-    order.outputs.assign(outputs_.size(), -1);
     absl::flat_hash_map<Node*, std::int32_t> rank;
     std::int32_t turn = 0;
     for (Node* n : nodes_) {
@@ -143,14 +144,18 @@ class Pass {
         ++turn;
       }
     }
-    for (std::size_t o = 0; o < outputs_.size(); ++o) {
-      auto it = rank.find(outputs_[o].grad_fn().get());
-      if (it != rank.end()) order.outputs[o] = it->second;
-    }
+    const auto rank_of = [&rank](const at::Tensor& t) {
+      const auto it = rank.find(t.grad_fn().get());
+      return it == rank.end() ? -1 : it->second;
+    };
+    for (const at::Tensor& t : outputs_) order.outputs.push_back(rank_of(t));
+    for (const at::Tensor& t : views_) order.views.push_back(rank_of(t));
     return order;
   }
 
   const std::vector<at::Tensor>& outputs_;
+  const std::vector<at::Tensor>& views_;
+  std::vector<at::Tensor> roots_;
   std::size_t input_count_;
   absl::flat_hash_map<Node*, std::size_t> input_of_;
   absl::flat_hash_map<Node*, Facts> facts_;
@@ -196,8 +201,21 @@ bool LeadsToOtherLeaves(const at::Tensor& output, const std::vector<at::Tensor>&
   return others;
 }
 
-PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
-  return Pass(outputs, inputs).Run();
+PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                      const std::vector<at::Tensor>& views) {
+  return Pass(outputs, inputs, views).Run();
+}
+
+void GiveTurns(const PassOrder& order, const std::vector<std::size_t>& outputs, const std::vector<std::size_t>& views,
+               ir::Graph& graph) {
+  for (ir::Node& n : graph.nodes) {
+    if (n.phase != ir::Phase::kBackward) continue;
+    const auto it = order.nodes.find(n.sequence);
+    n.sequence = it == order.nodes.end() ? -1 : it->second;
+  }
+  const bool any_order = outputs.size() + views.size() > 1;
+  for (std::size_t k = 0; k < outputs.size() && any_order; ++k) graph.outputs[outputs[k]].turns = {order.outputs[k]};
+  for (std::size_t k = 0; k < views.size(); ++k) graph.outputs[views[k]].turns = {order.views[k]};
 }
 
 }  // namespace framefuse::tracing

@@ -7,10 +7,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "backends/graph/graph.h"
 
 namespace framefuse::tracing {
 
@@ -18,6 +20,7 @@ namespace framefuse::tracing {
 struct PassOrder {
   std::vector<std::vector<std::int32_t>> inputs;  // of each input for each output, as in ir::Output::turns
   std::vector<std::int32_t> outputs;
+  std::vector<std::int32_t> views;
   absl::flat_hash_map<std::int64_t, std::int32_t> nodes;  // by an autograd node's number
 };
 
@@ -26,8 +29,13 @@ bool LeadsToOtherLeaves(const at::Tensor& output, const std::vector<at::Tensor>&
 // For each of `tensors`, whether passes from `outputs` come to it.
 std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& tensors);
 
-// `inputs` are leaves, or aliases that stand for a history (MakeNonLeaf).
-PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs);
+// `inputs` are leaves, or aliases that stand for a history (MakeNonLeaf). `views`: results that passes come through,
+// and that are no outputs of the graph.
+PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                      const std::vector<at::Tensor>& views);
+// To nodes of the backward, and to these outputs of the graph.
+void GiveTurns(const PassOrder& order, const std::vector<std::size_t>& outputs, const std::vector<std::size_t>& views,
+               ir::Graph& graph);
 
 }  // namespace framefuse::tracing
 

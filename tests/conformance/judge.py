@@ -16,7 +16,7 @@ from typing import Any
 from conformance.global_state import protected
 from conformance.observation import Observation, finish_leaks, forget_what_exists, observe
 from conformance.program import Program
-from conformance.rounding import MovedRuns, explained
+from conformance.rounding import Inexact, MovedRuns, SumsOfGradients, explained, explained_by_order
 from conformance.snapshot import GRAD_FN, Line, Tolerance, first_differences
 from conformance.systems import System
 from conformance.ways import WAYS, Way
@@ -117,9 +117,9 @@ def _judge(program: Program, way_name: str, system: System, alive: Callable[[], 
     return _judge_once(program, way, system, None)
 
 
-def _moved_runs(program: Program, way: Way) -> MovedRuns:
+def _moved_runs(program: Program, way: Way, mode: type[Inexact] = Inexact) -> MovedRuns:
     here = dataclasses.replace(way, threaded=False)  # a mode is of the thread that enters it
-    return MovedRuns(lambda: _observe_and_forget(program, here, None).lines)
+    return MovedRuns(lambda: _observe_and_forget(program, here, None).lines, mode)
 
 
 def _judge_once(
@@ -153,6 +153,9 @@ def _judge_once(
     if differences and not way.leaks:
         lines = explained(expected.lines, actual.lines, tolerance, moved or _moved_runs(program, way))
         differences = first_differences(expected.lines, lines, tolerance)
+        if differences and reordered and not tolerance.values:
+            lines = explained_by_order(expected.lines, lines, _moved_runs(program, way, SumsOfGradients))
+            differences = first_differences(expected.lines, lines, tolerance)
         if differences:
             here = dataclasses.replace(way, threaded=False)
             swept = _observe_and_forget(program, here, None, plain=_swept).lines

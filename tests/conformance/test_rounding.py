@@ -132,3 +132,83 @@ def test_a_program_is_left_as_it_is():
     judge(program, "alone", Replaced(in_double(saturated)))
     assert len(made) > 2
     assert torch.equal(state, torch.get_rng_state())
+
+
+class Passed(torch.autograd.Function):
+    """As it is; the gradient as `last` gives it, which is the class's."""
+
+    last = staticmethod(torch.clone)
+
+    @staticmethod
+    def forward(context, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        return Passed.last(gradient)
+
+
+def three_terms(x):
+    return ((x * 1.1).sin(), (x * 1.3).exp(), (x / 7).tanh())
+
+
+def gradient_of_sum(terms):
+    """By the engine, which adds gradients up as they come: a number that the program reads."""
+
+    def f(x):
+        return torch.autograd.grad([t.sum() for t in terms(x)], x)[0].tolist()
+
+    return f
+
+
+def in_two_graphs(x):
+    first, second, third = three_terms(x)
+    other = x.view_as(x)
+    return (other * 1.1).sin(), (other * 1.3).exp(), third
+
+
+def off_by(ulps, terms=three_terms):
+    def last(gradient):
+        for _ in range(ulps):
+            gradient = torch.nextafter(gradient, gradient * 2)
+        return gradient
+
+    def f(x):
+        Passed.last = staticmethod(last)
+        try:
+            return gradient_of_sum(lambda x: terms(Passed.apply(x)))(x)
+        finally:
+            Passed.last = staticmethod(torch.clone)
+
+    return f
+
+
+def varied():
+    return torch.linspace(-2, 2, 41).requires_grad_()
+
+
+def test_gradients_that_a_program_reads_may_be_summed_in_another_order_after_a_break():
+    f, other = gradient_of_sum(three_terms), gradient_of_sum(in_two_graphs)
+    assert f(varied()) != other(varied())  # else there is nothing to explain
+    assert verdict(f, other, varied(), tolerance=0.0, breaks=1) == OK
+    assert verdict(f, other, varied(), tolerance=0.0, breaks=0) == WRONG
+
+
+@pytest.mark.parametrize("ulps", [8, 16, 64])
+def test_a_few_last_bits_of_a_sum_are_wrong_after_a_break(ulps):
+    assert verdict(gradient_of_sum(three_terms), off_by(ulps), varied(), tolerance=0.0, breaks=1) == WRONG
+
+
+def test_the_last_bit_of_a_gradient_that_is_no_sum_is_wrong_after_a_break():
+    def one_term(x):
+        return ((x * 1.3).exp(),)
+
+    f = gradient_of_sum(one_term)
+    assert verdict(f, off_by(1, one_term), varied(), tolerance=0.0, breaks=1) == WRONG
+
+
+def test_the_last_bit_of_a_value_is_wrong_after_a_break():
+    def f(x):
+        return ((x + 1) * 1.3 + x).detach()
+
+    assert verdict(f, lambda x: torch.nextafter(f(x), f(x) * 2), varied(), tolerance=0.0, breaks=1) == WRONG

@@ -326,3 +326,36 @@ def detached_results_that_hooks_keep():
         return _gradient_or_error(z, x), y.requires_grad_().is_leaf
 
     return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
+def detached_inputs_that_a_graph_has_written():
+    """The nodes after the write have saved the input; a view that was saved keeps its own history."""
+
+    def run(x):
+        found = []
+        for made in (lambda t: t.add_(1).sin(), lambda t: t.mul_(2) * t, lambda t: t.exp_() + 1, lambda t: t[0] * t[1]):
+            for dropped in (False, True):
+                t = x * 1
+                torch._dynamo.graph_break()
+                z = made(t)
+                torch._dynamo.graph_break()
+                t.detach_()
+                if dropped:
+                    del t
+                found += [_gradient_or_error(z, x), _gradient_or_error(z, x, create_graph=True)]
+        return found
+
+    return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
+def detached_results_that_only_their_data_was_read_of():
+    def run(x):
+        y = x.exp()
+        z = (y.data * y).tanh()
+        torch._dynamo.graph_break()
+        y.detach_()
+        return _gradient_or_error(z, x)
+
+    return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)

@@ -282,3 +282,51 @@ def rows_of_products_that_are_written():
         return row
 
     return Case(g, torch.arange(24.0).reshape(2, 3, 4).requires_grad_(), torch.eye(4).requires_grad_())
+
+
+def _order_of_hooks(results_of):
+    """What a pass that comes to all of them calls, and what leaves have by then."""
+
+    def run(x, w):
+        seen = []
+        results = results_of(x, w)
+        torch._dynamo.graph_break()
+        for name, leaf_ in (("x", x), ("w", w)):
+            leaf_.register_post_accumulate_grad_hook(lambda t, name=name: seen.append((name, t.grad.tolist())))
+        for i, t in enumerate(results):
+            t.register_hook(lambda g, i=i: seen.append((i, x.grad is not None, w.grad is not None)))
+        sum(t.sum() for t in results).backward()
+        return seen
+
+    return Case(run, matrix(2, 2).requires_grad_(), matrix(2, 2).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
+def leaves_before_a_lone_view():
+    return _order_of_hooks(lambda x, w: (torch.cat([w, w])[1:3], torch.cat([x, x])[1:3] * x))
+
+
+@program(whole=False)
+def leaves_behind_a_lone_view():
+    return _order_of_hooks(lambda x, w: (x.sin().t(), torch.cat([w, w])[1:3], x.cos(), (w * 2).exp()))
+
+
+@program(whole=False)
+def views_of_leaves_in_their_turn():
+    return _order_of_hooks(lambda x, w: (x.t(), w.sin(), w.view(-1), x.exp()))
+
+
+@program(whole=False)
+def one_result_beside_a_view_of_a_leaf():
+    return _order_of_hooks(lambda x, w: (x.t(), (x * w).sin()))
+
+
+@program
+def writes_of_what_was_detached_are_counted():
+    def f(x):
+        detached = (x + 1).detach()
+        view = detached.view(-1)
+        view.tanh_()
+        return detached, view, detached._version, view._version
+
+    return Case(f, matrix(2, 2))
