@@ -472,6 +472,11 @@ void ObjectTable::NoteMadeArray(BorrowedRef array, MadeArray how) {
       std::make_shared<const MadeArray>(std::move(how));
 }
 
+void ObjectTable::NoteUnreadArray(Tracked& array) {
+  array.made = std::make_shared<const MadeArray>();
+  has_empty_arrays_ = has_unread_arrays_ = true;
+}
+
 bool ObjectTable::IsEmptyArray(BorrowedRef object) const {
   if (!has_empty_arrays_ || !IsArray(object)) return false;
   const Tracked* t = Find(object);

@@ -165,7 +165,8 @@ bool MayHaveWrittenArray(Capture& capture) {
     return capture.reads().sources()[in.source].kind == SourceKind::kTensorOfArray;
   };
   const auto may_be_written = [](const TensorInput& in) { return MayBeWritten(in.fake); };
-  return std::any_of(inputs.begin(), inputs.end(), is_of_array) &&
+  const bool any = capture.objects().has_unread_arrays() || std::any_of(inputs.begin(), inputs.end(), is_of_array);
+  return any &&
          std::any_of(inputs.begin(), inputs.end(), may_be_written);
 }
 
