@@ -20,7 +20,7 @@ def compilations(f, calls):
     return counts
 
 
-def arrays(*sizes, count=6):
+def arrays(*sizes, count=9):
     return [(np.random.default_rng(seed).standard_normal(sizes), torch.ones(3)) for seed in range(count)]
 
 
