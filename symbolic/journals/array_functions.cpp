@@ -191,8 +191,8 @@ std::optional<Value> ArrayFunctions::Call(BorrowedRef callable, absl::Span<const
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   if (name == "where" && args.size() - named != 3) return std::nullopt;
   const std::size_t arrays = std::min(CountOfElementwise(callable, name), args.size());
-  const bool refused = WarnsOfTooFew(callable, args, kwnames) ||
-                       (name != "where" && MayWriteArray(callable, args, kwnames));
+  const bool refused =
+      WarnsOfTooFew(callable, args, kwnames) || (name != "where" && MayWriteArray(callable, args, kwnames));
   if (!refused) TakeAmong(args.subspan(0, arrays));
   if (!IsAmong(args)) return std::nullopt;
   if (IsAmong(args.subspan(arrays))) {

@@ -30,7 +30,7 @@ void ArrayInputs::TakeOne(BorrowedRef array) {
   if (IsNumberArray(array) && !symbols_.IsNumberSymbolic(t->source)) return;
   const auto& inputs = objects_.tensor_inputs();
   if (std::any_of(inputs.begin(), inputs.end(), [](const TensorInput& in) { return MayBeWritten(in.fake); })) return;
-  if (GuardLayout(array)) objects_.NoteUnreadArray(*t);
+  if (GuardLayout(array)) objects_.NoteMadeArray(array, MadeArray());
 }
 
 bool ArrayInputs::GuardLayout(BorrowedRef array) {

@@ -91,8 +91,6 @@ class ObjectTable {
   void NoteArray(BorrowedRef array, BorrowedRef tensor);
   void NoteUnknown(BorrowedRef object);  // made when the entry runs: captured code may keep it and ask nothing
   void NoteMadeArray(BorrowedRef array, MadeArray how);  // read no more than that
-  void NoteUnreadArray(Tracked& array);  // from outside: the entry hands it to numpy as it is
-  bool has_unread_arrays() const { return has_unread_arrays_; }
   bool has_empty_arrays() const { return has_empty_arrays_; }
   bool IsEmptyArray(BorrowedRef object) const;
   // The object made in this attempt whose __dict__ this is, or none.
@@ -137,7 +135,6 @@ class ObjectTable {
   std::vector<ShardedInput> sharded_inputs_;
   bool has_history_from_outside_ = false;
   bool has_empty_arrays_ = false;
-  bool has_unread_arrays_ = false;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   std::vector<TestedDict> tested_dicts_;
   absl::flat_hash_set<PyObject*> elements_by_value_;

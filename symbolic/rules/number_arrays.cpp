@@ -82,8 +82,8 @@ class HeldLayout final : public ValueFact {
     return arrays[0] != nullptr && IsArrayType(Py_TYPE(arrays[0])) && Buffer(arrays[0]).ReadLayout() == layout_;
   }
   std::string Expression(absl::Span<const std::string> names) const override {
-    return absl::StrCat(names[0], " is an array of ", layout_.format, " of the sizes (", absl::StrJoin(layout_.sizes, ", "),
-                        ") and strides that it had");
+    return absl::StrCat(names[0], " is an array of ", layout_.format, " of the sizes (",
+                        absl::StrJoin(layout_.sizes, ", "), ") and strides that it had");
   }
   std::string Failure(absl::Span<const std::string> names, absl::Span<PyObject* const>) const override {
     return absl::StrCat(names[0], " is an array of another type, other sizes or other strides");

@@ -27,7 +27,7 @@ bool IsOwnTypeOfNumbers(BorrowedRef object);  // the one that numpy has of its k
 bool IsForNumpy(BorrowedRef object);
 // The fake of an input was written in the recording: what shares memory with the input is no longer as it was.
 bool IsWritten(BorrowedRef fake);
-bool MayBeWritten(BorrowedRef fake);  // or nothing tells
+bool MayBeWritten(BorrowedRef fake);          // or nothing tells
 bool HasLayoutOfNumbers(BorrowedRef object);  // an array of numbers, as large as it may be
 std::uint64_t DigestOfContents(BorrowedRef array);
 // Adds a guard on what the array at `source` holds.
