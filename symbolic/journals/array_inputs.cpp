@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/made_array.h"
 #include "symbolic/rules/number_arrays.h"
 
 namespace framefuse {
