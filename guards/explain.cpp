@@ -243,6 +243,12 @@ std::vector<GuardProgram::OtherSizes> Explainer::FindOtherSizes() {
       found.push_back({Name(source), std::move(sizes), std::move(strides)});
     }
   }
+  for (const GuardedValue& value : image_.values) {
+    if (!value.read.fact->IsOfAllContents()) continue;
+    const SourceId source = value.read.sources[0];
+    PyObject* now = Value(source).get();
+    if (!value.read.fact->Holds(absl::MakeConstSpan(&now, 1))) found.push_back({Name(source), {}, {}});
+  }
   return found;
 }
 

@@ -19,6 +19,8 @@ class ValueFact {
   virtual ~ValueFact() = default;
   // tensors[i]: what stands at the i-th source now.
   [[nodiscard]] virtual bool Holds(absl::Span<PyObject* const> tensors) const noexcept = 0;
+  // It compares all that its one input holds: what fails there has changed, and may keep changing.
+  [[nodiscard]] virtual bool IsOfAllContents() const noexcept { return false; }
   // As a Python expression: `L['mask'].all() == True`.
   [[nodiscard]] virtual std::string Expression(absl::Span<const std::string> names) const = 0;
   // Where it does not hold: what failed, and what is there instead.

@@ -125,11 +125,12 @@ ArrayCalls::ArrayCalls(Journals& journals, NativeCalls& natives)
 
 Value ArrayCalls::TensorOf(Activation& act, ValueView array) {
   Tracked* t = objects_.Find(array.object);
+  const bool outside = t != nullptr && t->source != kNoSource;
   if (t != nullptr && t->memory_of) {
     if (HasLostItsTensor(*t)) return breaks_.Break(GraphBreakKind::kOpaqueObject, kLost);
     return natives_.CallTorch(act, MethodOfTensors("detach"), {ValueView(t->memory_of, kNoSource)}, BorrowedRef());
   }
-  if (t != nullptr && t->made) return TensorOfMade(act, array.object);
+  if (t != nullptr && t->made && !outside) return TensorOfMade(act, array.object);
   if (t == nullptr) return TensorOfNew(array.object);
   if (c10::InferenceMode::is_enabled()) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array that a tensor shares its memory with");
@@ -158,7 +159,7 @@ Value ArrayCalls::TensorOfMade(Activation& act, BorrowedRef array) {
   const Tracked* root = nullptr;
   while (whole && IsArray(whole) && root == nullptr) {
     const Tracked* t = objects_.Find(whole);
-    if (t != nullptr && t->memory_of) root = t;
+    if (t != nullptr && (t->memory_of || t->source != kNoSource)) root = t;
     if (root == nullptr) whole = Ref::Steal(PyObject_GetAttrString(whole, "base"));
   }
   PyErr_Clear();
@@ -167,9 +168,7 @@ Value ArrayCalls::TensorOfMade(Activation& act, BorrowedRef array) {
   if (view.method == nullptr) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a tensor of an array that numpy makes of a tensor's");
   }
-  if (HasLostItsTensor(*root)) return breaks_.Break(GraphBreakKind::kOpaqueObject, kLost);
-  const Value tensor =
-      natives_.CallTorch(act, MethodOfTensors("detach"), {ValueView(root->memory_of, kNoSource)}, BorrowedRef());
+  const Value tensor = TensorOf(act, ValueView(whole, root->source));
   if (!tensor) return Value();
   ValueVector args = {tensor};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(view.args.get()); ++i) {

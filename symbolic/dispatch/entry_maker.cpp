@@ -364,6 +364,9 @@ EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* fr
 EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site) {
   Made made;
   if (attempt.broke_at && !Report(*attempt.broke_at, attempt.break_is_error)) return Raises();
+  if (lazy_.AreMade(attempt, view.code)) {
+    return None(FallbackKind::kNothingCaptured, ShownCode(view), attempt.broke_at->Text());
+  }
   // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
   const bool of_compiled = view.code == compiled_code_ && (starting || frame_ops::IsGeneratorCode(view.code));
   const bool keeps_idle = settings_.fullgraph || of_compiled;

@@ -13,6 +13,7 @@
 #include "symbolic/attempt/attempt.h"
 #include "symbolic/dispatch/capture_trace.h"
 #include "symbolic/dispatch/eager_fallback.h"
+#include "symbolic/dispatch/lazy_parameters.h"
 #include "symbolic/frames/user_stack.h"
 #include "symbolic/learned/first_calls.h"
 
@@ -112,6 +113,7 @@ class EntryMaker {
   RunObserver* observer_ = nullptr;
   bool recorded_stream_reported_ = false;
   FirstCalls first_calls_;
+  LazyParameters lazy_;
 };
 
 }  // namespace framefuse

@@ -152,7 +152,25 @@ ArrayFunctions::ArrayFunctions(Journals& journals)
       objects_(journals.objects()),
       arguments_(journals.arguments()),
       tracer_(journals.tracer()),
-      warning_(journals.options().warning) {}
+      warning_(journals.options().warning),
+      inputs_(journals) {}
+
+bool ArrayFunctions::HasKnownSizes(BorrowedRef array) {
+  return objects_.IsEmptyArray(array) || inputs_.GuardLayout(array);
+}
+
+void ArrayFunctions::TakeAmong(absl::Span<const ValueView> values) {
+  for (const ValueView& v : values) inputs_.Take(v);
+}
+
+// Of all arrays among the operands, which are from outside.
+bool ArrayFunctions::MayRelyOnNumbers(absl::Span<const ValueView> values) const {
+  return std::all_of(values.begin(), values.end(), [&](ValueView v) {
+    if (!IsAmong(absl::MakeConstSpan(&v, 1))) return true;
+    const Tracked* t = objects_.Find(v.object);
+    return t != nullptr && IsArray(v.object) && t->source != kNoSource && inputs_.MayRelyOn(v.object);
+  });
+}
 
 bool ArrayFunctions::IsAmong(absl::Span<const ValueView> values) const {
   if (!objects_.has_empty_arrays()) return false;
@@ -168,20 +186,24 @@ bool ArrayFunctions::IsAmong(absl::Span<const ValueView> values) const {
 }
 
 std::optional<Value> ArrayFunctions::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  if (!IsAmong(args)) return std::nullopt;
   const std::string name = NameOf(callable);
   if (!IsNumpyCallable(callable, name) || IsDecidedByValues(name)) return std::nullopt;
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   if (name == "where" && args.size() - named != 3) return std::nullopt;
-  if (IsAmong(args.subspan(std::min(CountOfElementwise(callable, name), args.size())))) {
+  const std::size_t arrays = std::min(CountOfElementwise(callable, name), args.size());
+  const bool refused =
+      WarnsOfTooFew(callable, args, kwnames) || (name != "where" && MayWriteArray(callable, args, kwnames));
+  if (!refused) TakeAmong(args.subspan(0, arrays));
+  if (!IsAmong(args)) return std::nullopt;
+  if (IsAmong(args.subspan(arrays))) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array whose numbers are not known decides a shape");
   }
-  if (WarnsOfTooFew(callable, args, kwnames)) return std::nullopt;
-  if (name != "where" && MayWriteArray(callable, args, kwnames)) return std::nullopt;
+  if (refused) return std::nullopt;
   return Make(callable, args, kwnames);
 }
 
 std::optional<Value> ArrayFunctions::Operator(BorrowedRef function, absl::Span<const ValueView> operands) {
+  TakeAmong(operands);
   if (!IsAmong(operands)) return std::nullopt;
   const auto fits = [&](ValueView v) { return IsArray(v.object) || IsNumberForNumpy(v.object); };
   if (!function || !std::all_of(operands.begin(), operands.end(), fits)) return std::nullopt;
@@ -197,6 +219,7 @@ std::optional<Value> ArrayFunctions::Binary(int nb_op, ValueView left, ValueView
 
 std::optional<Value> ArrayFunctions::Item(ValueView array, ValueView key) {
   const ValueView operands[] = {array, key};
+  inputs_.Take(array);
   if (!IsAmong(absl::MakeConstSpan(operands, 1))) return std::nullopt;
   if (IsAmong(absl::MakeConstSpan(operands).subspan(1))) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "an index of an array whose numbers are not known");
@@ -206,8 +229,9 @@ std::optional<Value> ArrayFunctions::Item(ValueView array, ValueView key) {
 
 std::optional<Value> ArrayFunctions::Attribute(ValueView array, BorrowedRef name) {
   const ValueView operands[] = {array, ValueView(name, kNoSource)};
+  if (!IsArray(array.object) || PyUnicode_CompareWithASCIIString(name.get(), "T") != 0) return std::nullopt;
+  inputs_.Take(array);
   if (!objects_.IsEmptyArray(array.object)) return std::nullopt;
-  if (PyUnicode_CompareWithASCIIString(name.get(), "T") != 0) return std::nullopt;
   static PyObject* const reads = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
   return Make(reads, operands, BorrowedRef());
 }
@@ -326,7 +350,7 @@ Value ArrayFunctions::Note(Ref result, MadeArray how, bool warned) {
   return Value{std::move(result), kNoSource};
 }
 
-Value ArrayFunctions::Make(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+std::optional<Value> ArrayFunctions::Make(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
   MadeArray how;
   how.function = Ref::Create(function);
@@ -350,6 +374,7 @@ Value ArrayFunctions::Make(BorrowedRef function, absl::Span<const ValueView> arg
   }
   if (!told) return boundary_.Wrap(Ref());
   Ref result = Ref::Create(PyTuple_GET_ITEM(told.get(), 0));
+  if (!IsArray(result) && MayRelyOnNumbers(args)) return std::nullopt;
   const bool warned = PyTuple_GET_ITEM(told.get(), 1) == Py_True;
   if (IsArray(result) && IsPowerThatMayRaise(NameOf(function), args, result)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a power of an array of integers");

@@ -10,6 +10,7 @@
 
 #include "absl/types/span.h"
 #include "symbolic/evaluator/value.h"
+#include "symbolic/journals/array_inputs.h"
 #include "symbolic/journals/made_array.h"
 
 namespace framefuse {
@@ -36,11 +37,15 @@ class ArrayFunctions {
   std::optional<Value> Operator(BorrowedRef function, absl::Span<const ValueView> operands);
   std::optional<Value> Binary(int nb_op, ValueView left, ValueView right);  // one in place breaks
   std::optional<Value> Item(ValueView array, ValueView key);
+  bool HasKnownSizes(BorrowedRef array);  // and no more is known of it, or it is from outside, and guarded
   std::optional<Value> Attribute(ValueView array, BorrowedRef name);
 
  private:
+  void TakeAmong(absl::Span<const ValueView> values);
+  bool MayRelyOnNumbers(absl::Span<const ValueView> values) const;
   bool IsAmong(absl::Span<const ValueView> values) const;
-  Value Make(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // Nothing: a number, and the capture may rely on what the arrays hold.
+  std::optional<Value> Make(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // As the entry may have it: null, if it broke.
   Ref Operand(ValueView v);
   Ref ListOfOperands(ValueView v);
@@ -60,6 +65,7 @@ class ArrayFunctions {
   NativeArguments& arguments_;
   tracing::Tracer& tracer_;
   const RaisingBranches* warning_;
+  ArrayInputs inputs_;
 };
 
 }  // namespace framefuse

@@ -147,7 +147,7 @@ bool HasMemoryOfTensor(BorrowedRef array, const ObjectTable& objects) {
   Ref part = Ref::Create(array);
   while (part && IsArray(part)) {
     const Tracked* t = objects.Find(part);
-    if (t != nullptr && t->is_empty_array()) return true;
+    if (t != nullptr && t->is_empty_array() && t->source == kNoSource) return true;
     part = Ref::Steal(PyObject_GetAttrString(part, "base"));
   }
   return false;

@@ -468,8 +468,10 @@ void ObjectTable::NoteUnknown(BorrowedRef object) {
 }
 
 void ObjectTable::NoteMadeArray(BorrowedRef array, MadeArray how) {
-  tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array))->made =
-      std::make_shared<const MadeArray>(std::move(how));
+  Tracked* t = Find(array);  // one from outside: the entry hands it to numpy as it is
+  if (t == nullptr) t = tracked_.Add(TrackedKind::kOpaque, kNoSource, Ref::Create(array), Ref::Create(array));
+  t->made = std::make_shared<const MadeArray>(std::move(how));
+  has_empty_arrays_ = true;
 }
 
 bool ObjectTable::IsEmptyArray(BorrowedRef object) const {

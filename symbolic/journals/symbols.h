@@ -34,6 +34,8 @@ class Symbols final : public tracing::SizeListener {
   tracing::SymbolicDims DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
   // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.
   void FreeDimsOf(SourceId source, int input_index);
+  bool IsNumberSymbolic(
+      SourceId source) const;  // what is there, a number or an array of some, changes from call to call
   // The symbolic integer that stands for an int of the program's; null: it stays what it is.
   Ref NumberAt(BorrowedRef original, SourceId source);
   // len() of a container of the program's own, and `more` items that were appended; null: it is not symbolic.
@@ -50,7 +52,6 @@ class Symbols final : public tracing::SizeListener {
 
  private:
   bool IsBuffer(SourceId source) const;
-  bool IsNumberSymbolic(SourceId source) const;
   bool IsNoted(SourceId source) const;
   std::string TextOf(SourceId source) const;
   std::string TextOfSiblings(SourceId source) const;

@@ -55,8 +55,8 @@ struct Tracked {
   Tracked* attributes = nullptr;  // of a container of a Python class: a kInstance of the same object, its `owner` this
   bool realised = false;          // containers: the shadow is filled; a realised __dict__ follows its owner's writes
   bool replaced = false;          // containers: the shadow's contents replace the original's at the end
-  bool layout_guarded = false;    // sets: the shadow's table stands as that of the original in any later call
-  Ref memory_of;                  // of an array: the tensor that was made here and whose memory it has
+  bool layout_guarded = false;  // sets: the shadow's table stands as that of the original in any later call; arrays: as
+  Ref memory_of;                // of an array: the tensor that was made here and whose memory it has
   std::shared_ptr<const MadeArray> made;  // of an array: numpy makes it when the graph has run
   bool compared = false;                  // C code may have looked whether another object is this one
   bool drawn = false;                     // a generator that drew: what it holds by now is not known

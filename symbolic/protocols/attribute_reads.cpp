@@ -125,8 +125,7 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
   if (t != nullptr && IsThreadLocal(type)) return ThreadLocalAttr(act, owner, *t, name);
   const bool array = IsArray(owner.object);
   if (std::optional<Value> made = arrays_.Attribute(owner, name)) return *std::move(made);
-  const bool sized =
-      array && t != nullptr && t->is_empty_array() && IsSizeAttribute(Utf8(name));  // nothing else is in it
+  const bool sized = array && IsSizeAttribute(Utf8(name)) && arrays_.HasKnownSizes(owner.object);
   const bool by_value = array ? sized || (IsReadAttribute(Utf8(name)) && arguments_.PrepareNative(owner))
                               : t == nullptr || IsRangeOrSlice(owner.object) ||
                                     (IsStructSequenceType(type) && arguments_.PrepareNative(owner));

@@ -89,7 +89,7 @@ Value Items::GetLength(Activation& act, ValueView v) {
     if (size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
   }
-  const bool sized = objects_.IsEmptyArray(v.object);  // nothing else is in it
+  const bool sized = arrays_.HasKnownSizes(v.object);
   if (!sized && !arguments_.PrepareOuter(v)) return Value();
   BorrowedRef method;
   if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = reads_.LookupInType(v.object.type(), "__len__");

@@ -165,8 +165,11 @@ bool MayHaveWrittenArray(Capture& capture) {
     return capture.reads().sources()[in.source].kind == SourceKind::kTensorOfArray;
   };
   const auto may_be_written = [](const TensorInput& in) { return MayBeWritten(in.fake); };
-  return std::any_of(inputs.begin(), inputs.end(), is_of_array) &&
-         std::any_of(inputs.begin(), inputs.end(), may_be_written);
+  const auto& seen = capture.objects().tracked().all();
+  const auto is_unread = [](const auto& t) { return t->made != nullptr && t->source != kNoSource; };
+  const bool any =
+      std::any_of(inputs.begin(), inputs.end(), is_of_array) || std::any_of(seen.begin(), seen.end(), is_unread);
+  return any && std::any_of(inputs.begin(), inputs.end(), may_be_written);
 }
 
 bool WroteWhatDecidesOfWarnings(Capture& capture) {

@@ -121,7 +121,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
       if (!t->original) return OfDictToCome(*t);
       from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
-    if (t->is_empty_array()) return arrays_.Of(*this, *t);
+    if (t->is_empty_array() && from == kNoSource) return arrays_.Of(*this, *t);
     return from == kNoSource ? OfHandle(object) : absl::StatusOr<RecipeId>(FromSource(from));
   }
   if (tracing::IsShardedFake(object)) return OfSharded(object);

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "guards/leaf/value.h"
 #include "symbolic/rules/numpy_scalars.h"
 
@@ -19,10 +21,16 @@ namespace {
 
 constexpr Py_ssize_t kMostBytes = 1 << 16;
 
-struct Contents {
+struct Layout {
   std::string format;
   std::vector<Py_ssize_t> sizes, strides;  // numpy lays out its results as their operands
-  std::string bytes;                       // row by row
+  bool aligned = true;                     // else numpy copies what it would take as it is
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+struct Contents {
+  Layout layout;
+  std::string bytes;  // row by row
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
@@ -37,15 +45,22 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  bool HoldsNumbers() const {
+  bool HasLayout() const {
     constexpr std::string_view kNumbers = "?bBhHiIlLqQefd";
     return there_ && view_.format != nullptr && std::strlen(view_.format) == 1 &&
-           kNumbers.find(view_.format[0]) != std::string_view::npos && view_.len <= kMostBytes;
+           kNumbers.find(view_.format[0]) != std::string_view::npos;
+  }
+  bool HoldsNumbers() const { return HasLayout() && view_.len <= kMostBytes; }
+  std::optional<Layout> ReadLayout() const {
+    if (!HasLayout()) return std::nullopt;
+    Layout layout{view_.format, {view_.shape, view_.shape + view_.ndim}, {}};
+    if (view_.strides != nullptr) layout.strides.assign(view_.strides, view_.strides + view_.ndim);
+    layout.aligned = reinterpret_cast<std::uintptr_t>(view_.buf) % static_cast<std::size_t>(view_.itemsize) == 0;
+    return layout;
   }
   std::optional<Contents> Read() {
     if (!HoldsNumbers()) return std::nullopt;
-    Contents contents{view_.format, {view_.shape, view_.shape + view_.ndim}, {}, {}};
-    if (view_.strides != nullptr) contents.strides.assign(view_.strides, view_.strides + view_.ndim);
+    Contents contents{*ReadLayout(), {}};
     contents.bytes.resize(static_cast<std::size_t>(view_.len));
     if (PyBuffer_ToContiguous(contents.bytes.data(), &view_, view_.len, 'C') != 0) {
       PyErr_Clear();
@@ -59,6 +74,25 @@ class Buffer {
   bool there_;
 };
 
+class HeldLayout final : public ValueFact {
+ public:
+  explicit HeldLayout(Layout layout) : layout_(std::move(layout)) {}
+
+  bool Holds(absl::Span<PyObject* const> arrays) const noexcept override {
+    return arrays[0] != nullptr && IsArrayType(Py_TYPE(arrays[0])) && Buffer(arrays[0]).ReadLayout() == layout_;
+  }
+  std::string Expression(absl::Span<const std::string> names) const override {
+    return absl::StrCat(names[0], " is an array of ", layout_.format, " of the sizes (",
+                        absl::StrJoin(layout_.sizes, ", "), ") and strides that it had");
+  }
+  std::string Failure(absl::Span<const std::string> names, absl::Span<PyObject* const>) const override {
+    return absl::StrCat(names[0], " is an array of another type, other sizes or other strides");
+  }
+
+ private:
+  Layout layout_;
+};
+
 class HeldContents final : public ValueFact {
  public:
   explicit HeldContents(Contents contents) : contents_(std::move(contents)) {}
@@ -67,6 +101,7 @@ class HeldContents final : public ValueFact {
     if (arrays[0] == nullptr || !IsArrayType(Py_TYPE(arrays[0]))) return false;
     return Buffer(arrays[0]).Read() == contents_;
   }
+  bool IsOfAllContents() const noexcept override { return true; }
   std::string Expression(absl::Span<const std::string> names) const override {
     return absl::StrCat(names[0], " holds the ", contents_.bytes.size(), " bytes that it held");
   }
@@ -184,6 +219,19 @@ void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards) {
   std::optional<Contents> contents = Buffer(array.get()).Read();
   if (!contents) return;
   guards.AddValue({{source}, std::make_shared<HeldContents>(*std::move(contents))}, UserLocation{});
+}
+
+bool HasLayoutOfNumbers(BorrowedRef object) { return IsArray(object) && Buffer(object.get()).HasLayout(); }
+
+std::uint64_t DigestOfContents(BorrowedRef array) {
+  const std::optional<Contents> contents = Buffer(array.get()).Read();
+  return contents ? absl::HashOf(contents->bytes) : 0;
+}
+
+void GuardLayoutOf(BorrowedRef array, SourceId source, GuardSet& guards) {
+  std::optional<Layout> layout = Buffer(array.get()).ReadLayout();
+  if (!layout) return;
+  guards.AddValue({{source}, std::make_shared<HeldLayout>(*std::move(layout))}, UserLocation{});
 }
 
 bool IsReadAttribute(std::string_view name) { return IsSizeAttribute(name) || name == "T"; }

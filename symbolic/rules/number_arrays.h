@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_RULES_NUMBER_ARRAYS_H_
 #define FRAMEFUSE_SYMBOLIC_RULES_NUMBER_ARRAYS_H_
 
+#include <cstdint>
 #include <string_view>
 
 #include "frame_eval/ref.h"
@@ -26,9 +27,12 @@ bool IsOwnTypeOfNumbers(BorrowedRef object);  // the one that numpy has of its k
 bool IsForNumpy(BorrowedRef object);
 // The fake of an input was written in the recording: what shares memory with the input is no longer as it was.
 bool IsWritten(BorrowedRef fake);
-bool MayBeWritten(BorrowedRef fake);  // or nothing tells
+bool MayBeWritten(BorrowedRef fake);          // or nothing tells
+bool HasLayoutOfNumbers(BorrowedRef object);  // an array of numbers, as large as it may be
+std::uint64_t DigestOfContents(BorrowedRef array);
 // Adds a guard on what the array at `source` holds.
 void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards);
+void GuardLayoutOf(BorrowedRef array, SourceId source, GuardSet& guards);  // type, sizes, strides
 
 // Attributes and methods that follow from type, sizes and numbers, and write nothing.
 bool IsReadAttribute(std::string_view name);

@@ -8,6 +8,7 @@ from zoo import (  # noqa: F401  (they register their idioms)
     idioms_of_numpy,
     idioms_of_python,
     idioms_of_scripts,
+    idioms_of_services,
     idioms_of_torch,
     idioms_of_training,
 )
