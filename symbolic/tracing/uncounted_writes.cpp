@@ -1,18 +1,21 @@
 #include "symbolic/tracing/uncounted_writes.h"
 
 #include <algorithm>
-#include <cstddef>
 
+#include "symbolic/tracing/shared_elements.h"
 #include "symbolic/tracing/version_counter.h"
 
 namespace framefuse::tracing {
 namespace {
 
-// Whether eager's node of `n` may have saved memory of that storage: as an operand, or as what it computed.
-bool MaySave(const ir::Graph& graph, const ir::Node& n, ir::StorageId storage) {
-  if (n.history == ir::History::kCut || n.op->is_view()) return false;
+// Whether eager's node of `n` may have saved what is written later: as an operand, or as what it computed.
+bool MaySave(const ir::Graph& graph, const ir::Node& n, const ir::Value& written) {
+  if (n.phase != ir::Phase::kForward || n.history == ir::History::kCut || n.op->is_view()) return false;
   bool found = false;
-  const auto look = [&](ir::ValueId v) { found = found || graph.value(v).storage == storage; };
+  const auto look = [&](ir::ValueId v) {
+    const ir::Value& value = graph.value(v);
+    found = found || (value.storage == written.storage && ShareElements(graph.exprs, value, written));
+  };
   ir::ForEachUse(n, look);
   for (const ir::ValueId v : n.outputs) {
     if (v != ir::kNoValue) look(v);
@@ -22,27 +25,26 @@ bool MaySave(const ir::Graph& graph, const ir::Node& n, ir::StorageId storage) {
 
 }  // namespace
 
-void UncountedWrites::Note(const at::Tensor& written, ir::StorageId storage, int node) {
-  writes_[storage].push_back({CounterOf(written), node});
+void UncountedWrites::Note(const at::Tensor& written, ir::ValueId value, ir::StorageId storage, int node) {
+  writes_[storage].push_back({CounterOf(written), value, node});
 }
 
 int UncountedWrites::FirstBehindARead(const ir::Graph& graph, const at::Tensor& saved, ir::ValueId value,
                                       bool is_input) const {
-  const ir::StorageId storage = graph.value(value).storage;
-  const auto found = writes_.find(storage);
+  const auto found = writes_.find(graph.value(value).storage);
   if (found == writes_.end()) return -1;
-  bool read = false, written = !is_input;
-  int next = 0;
+  bool written_before = !is_input;
+  int from = 0;  // the node behind the last write
   for (const Write& w : found->second) {
-    const bool counted = SameCounter(w.counter, CounterOf(saved));  // what was saved before is refused by the backward
-    for (; next < w.node; ++next) {
-      const ir::Node& n = graph.nodes[static_cast<std::size_t>(next)];
-      read = read || (n.phase == ir::Phase::kForward && MaySave(graph, n, storage));
+    const ir::Value& written = graph.value(w.value);
+    if (!ShareElements(graph.exprs, graph.value(value), written)) continue;
+    // What was saved before a counted one is refused by the backward.
+    if (written_before && !SameCounter(w.counter, CounterOf(saved))) {
+      const auto begin = graph.nodes.begin() + from, end = graph.nodes.begin() + w.node;
+      if (std::any_of(begin, end, [&](const ir::Node& n) { return MaySave(graph, n, written); })) return w.node;
     }
-    if (read && written && !counted) return w.node;
-    written = true;
-    read = false;
-    next = std::max(next, w.node + 1);
+    written_before = true;
+    from = w.node + 1;
   }
   return -1;
 }

@@ -16,8 +16,8 @@ namespace framefuse::tracing {
 
 class UncountedWrites {
  public:
-  // Of memory that is `storage` to the graph.
-  void Note(const at::Tensor& written, ir::StorageId storage, int node);
+  // `value`: the tensor's.
+  void Note(const at::Tensor& written, ir::ValueId value, ir::StorageId storage, int node);
   // Of the recording's forward nodes the first before which the graph has to end so that its backward may read `saved`;
   // -1: none. `is_input`: whether that is an input's memory.
   int FirstBehindARead(const ir::Graph& graph, const at::Tensor& saved, ir::ValueId value, bool is_input) const;
@@ -25,6 +25,7 @@ class UncountedWrites {
  private:
   struct Write {
     c10::VariableVersion counter;  // of the tensor that was written through
+    ir::ValueId value;
     int node;
   };
   absl::flat_hash_map<ir::StorageId, std::vector<Write>> writes_;  // all that there are, counted by others or not
