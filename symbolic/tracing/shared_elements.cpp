@@ -48,7 +48,7 @@ class Search {
   int steps_ = 0;
 };
 
-struct Place {
+struct Extent {
   std::int64_t offset;
   std::map<std::int64_t, std::int64_t, std::greater<>> sizes;  // by stride: how many further elements
   bool empty;
@@ -57,21 +57,21 @@ struct Place {
 std::int64_t BytesOf(const ir::Value& v) { return static_cast<std::int64_t>(c10::elementSize(v.dtype)); }
 
 // In bytes.
-Place PlaceOf(const ir::ExprTable& exprs, const ir::Value& v) {
+Extent ExtentOf(const ir::ExprTable& exprs, const ir::Value& v) {
   const std::int64_t bytes = BytesOf(v);
-  Place place{exprs.Hint(v.offset) * bytes, {}, false};
+  Extent extent{exprs.Hint(v.offset) * bytes, {}, false};
   for (std::size_t d = 0; d < v.sizes.size(); ++d) {
     const std::int64_t size = exprs.Hint(v.sizes[d]), stride = exprs.Hint(v.strides[d]) * bytes;
-    place.empty = place.empty || size == 0;
-    if (size > 1 && stride > 0) place.sizes[stride] += size - 1;
+    extent.empty = extent.empty || size == 0;
+    if (size > 1 && stride > 0) extent.sizes[stride] += size - 1;
   }
-  return place;
+  return extent;
 }
 
 }  // namespace
 
 bool ShareElements(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
-  const Place of_a = PlaceOf(exprs, a), of_b = PlaceOf(exprs, b);
+  const Extent of_a = ExtentOf(exprs, a), of_b = ExtentOf(exprs, b);
   if (of_a.empty || of_b.empty) return false;
   std::map<std::int64_t, Term, std::greater<>> terms;
   const auto term = [&](std::int64_t stride) -> Term& {

@@ -1,5 +1,5 @@
-// Whether two values of one storage have an element in common, by the sizes that they have in the recording: pieces of a
-// tensor have none, nor have its even and its odd columns.
+// Whether two values of one storage have an element in common, by the sizes that they have in the recording: pieces of
+// a tensor have none, nor have its even and its odd columns.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SHARED_ELEMENTS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_SHARED_ELEMENTS_H_
 
