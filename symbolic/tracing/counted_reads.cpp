@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "backends/graph/input_writes.h"
 #include "backends/graph/reads_of_copies.h"
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/fake_tensor.h"
@@ -22,19 +21,6 @@ const c10::StorageImpl* MemoryOf(const at::Tensor& t) {
 
 bool Has(const std::vector<const void*>& counters, const void* counter) {
   return std::find(counters.begin(), counters.end(), counter) != counters.end();
-}
-
-// The node of the forward that writes the memory of `value` after an operator has read that; -1: none.
-int WriteBehindARead(const ir::Graph& graph, ir::ValueId value) {
-  bool read = false;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const ir::Node& n = graph.nodes[i];
-    if (n.phase == ir::Phase::kBackward) break;
-    const bool writes = ir::Writes(graph, n, graph.value(value).storage);
-    if (read && writes) return static_cast<int>(i);
-    if (!writes && !n.op->is_view()) ir::ForEachUse(n, [&](ir::ValueId v) { read = read || v == value; });
-  }
-  return -1;
 }
 
 [[noreturn]] void EndBefore(const ir::Graph& graph, int node, const char* why) {
@@ -77,12 +63,7 @@ ir::ValueId CountedReads::Read(const at::Tensor& t, ir::ValueId value, const ir:
   const auto found = of_memory_.find(MemoryOf(t));
   const void* const counter = PlaceOfCounter(t);
   const bool leaves = found != of_memory_.end();
-  if (leaves ? counter == nullptr || Has(found->second.own, counter) : !AsFake(t)->is_copy()) return value;
-  // The nodes of eager's that a second derivative comes to have saved what is there now.
-  if (const int write = WriteBehindARead(graph, value); write >= 0) {
-    EndBefore(graph, write, "x is written behind an operator that has read x.data for a derivative");
-  }
-  if (!leaves) return value;
+  if (!leaves || counter == nullptr || Has(found->second.own, counter)) return value;
   const bool is_seen = Has(found->second.copies, counter);
   if (is_seen && found->second.copies.size() > 1) {
     ThrowBreak(BreakKind::kMutation, node.op->name(), "several results that are x.data of one tensor");
