@@ -330,3 +330,23 @@ def writes_of_what_was_detached_are_counted():
         return detached, view, detached._version, view._version
 
     return Case(f, matrix(2, 2))
+
+
+@program
+def leaves_that_meet_a_view_behind_it():
+    """A leaf that is multiplied with the view gets its gradient before the view's hook is called."""
+    a, b, c = [((torch.arange(3) + n) * 0.5).requires_grad_() for n in (1.0, 2.0, 3.0)]
+    kept, seen = [], []
+
+    def f(x):
+        v = (b * 2 * a)[1:]
+        kept[:] = v, (v * c[1:])[1:]
+        return x + 1
+
+    def look():
+        v, u = kept
+        v.register_hook(lambda g: seen.append(None if c.grad is None else c.grad.clone()))
+        u.sum().backward()
+        return list(seen)
+
+    return Case(f, torch.ones(3), look=look, forward_only=True)

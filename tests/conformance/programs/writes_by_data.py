@@ -271,3 +271,23 @@ def gradients_of_what_was_written_alone():
             return "modified by an inplace" in str(error)
 
     return Case(f, leaf(), look=look, forward_only=True)
+
+
+@program(whole=False)
+def views_that_are_saved_of_what_is_detached():
+    """A view of an argument keeps the history that it had when the argument is detached in place."""
+    leaves = [leaf(), leaf(3, 0.5)]
+    kept = []
+
+    def f(x):
+        x, w = [t * 1.5 for t in leaves]
+        torch._dynamo.graph_break()
+        kept[:] = x, x[1:].sin() * w[1:], x[1:] * x[1:]
+
+    def look():
+        x, y, z = kept
+        x.detach_()
+        first = torch.autograd.grad(y.sum() + z.sum(), leaves, create_graph=True)
+        return torch.autograd.grad(sum((t * t).sum() for t in first), leaves)
+
+    return Case(f, leaf(), look=look, forward_only=True)
