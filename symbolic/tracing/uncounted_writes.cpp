@@ -23,6 +23,12 @@ bool MaySave(const ir::Graph& graph, const ir::Node& n, const ir::Value& written
   return found;
 }
 
+bool IsMadeFrom(const ir::Graph& graph, int node, ir::ValueId value) {
+  return std::any_of(graph.nodes.begin() + node, graph.nodes.end(), [value](const ir::Node& n) {
+    return std::find(n.outputs.begin(), n.outputs.end(), value) != n.outputs.end();
+  });
+}
+
 }  // namespace
 
 void UncountedWrites::Note(const at::Tensor& written, ir::ValueId value, ir::StorageId storage, int node) {
@@ -39,7 +45,8 @@ int UncountedWrites::FirstBehindARead(const ir::Graph& graph, const at::Tensor& 
     const ir::Value& written = graph.value(w.value);
     if (!ShareElements(graph.exprs, graph.value(value), written)) continue;
     // What was saved before a counted one is refused by the backward.
-    if (written_before && !SameCounter(w.counter, CounterOf(saved))) {
+    const bool counted = SameCounter(w.counter, CounterOf(saved));
+    if (written_before && !counted && !IsMadeFrom(graph, w.node, value)) {
       const auto begin = graph.nodes.begin() + from, end = graph.nodes.begin() + w.node;
       if (std::any_of(begin, end, [&](const ir::Node& n) { return MaySave(graph, n, written); })) return w.node;
     }
