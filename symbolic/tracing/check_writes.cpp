@@ -19,8 +19,6 @@
 namespace framefuse::tracing {
 namespace {
 
-std::int64_t BytesOf(const ir::Value& v) { return static_cast<std::int64_t>(c10::elementSize(v.dtype)); }
-
 // Eager compares strides of dimensions of size one, too.
 bool InStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
   if (a.sizes.size() != b.sizes.size() || a.dtype != b.dtype) return false;

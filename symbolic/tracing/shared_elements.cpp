@@ -54,8 +54,6 @@ struct Extent {
   bool empty;
 };
 
-std::int64_t BytesOf(const ir::Value& v) { return static_cast<std::int64_t>(c10::elementSize(v.dtype)); }
-
 // In bytes.
 Extent ExtentOf(const ir::ExprTable& exprs, const ir::Value& v) {
   const std::int64_t bytes = BytesOf(v);
@@ -69,6 +67,8 @@ Extent ExtentOf(const ir::ExprTable& exprs, const ir::Value& v) {
 }
 
 }  // namespace
+
+std::int64_t BytesOf(const ir::Value& v) { return static_cast<std::int64_t>(c10::elementSize(v.dtype)); }
 
 bool ShareElements(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
   const Extent of_a = ExtentOf(exprs, a), of_b = ExtentOf(exprs, b);

@@ -3,10 +3,13 @@
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SHARED_ELEMENTS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_SHARED_ELEMENTS_H_
 
+#include <cstdint>
+
 #include "backends/graph/graph.h"
 
 namespace framefuse::tracing {
 
+std::int64_t BytesOf(const ir::Value& v);  // of one element
 // True also where the answer would take too long to find.
 bool ShareElements(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b);
 

@@ -5,6 +5,7 @@ import random
 import framefuse
 import pytest
 import torch
+from rounded_facts import is_tame, numbers, same
 
 SIZE = 2
 
@@ -132,25 +133,6 @@ TAILS = {
     "squared": lambda t, calls: (t * t).sum(),
     "watched": lambda t, calls: Watched.apply(t, calls).sum(),
 }
-
-
-def numbers(t):
-    return None if t is None else [round(v, 4) for v in t.flatten().tolist()]
-
-
-def same(left, right):
-    if isinstance(left, (list, tuple)):
-        return type(left) is type(right) and len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, float):
-        return left == pytest.approx(right, rel=2e-3, abs=2e-3, nan_ok=True)
-    return left == right
-
-
-def is_tame(seen):
-    """Whether no last bit is the difference between large numbers."""
-    if isinstance(seen, (list, tuple)):
-        return all(map(is_tame, seen))
-    return not isinstance(seen, float) or abs(seen) < 1e4
 
 
 def subset(choose, count):

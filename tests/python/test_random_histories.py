@@ -5,6 +5,7 @@ import random
 import framefuse
 import pytest
 import torch
+from rounded_facts import is_tame, numbers, same
 from torch.utils.checkpoint import checkpoint
 
 SIZE = 2
@@ -69,25 +70,6 @@ AFTERWARDS = {
     "mul_": lambda t: t.mul_(2),
     "no_grad": torch.no_grad()(lambda t: t.mul_(2)),
 }
-
-
-def numbers(t):
-    return None if t is None else [round(v, 4) for v in t.detach().flatten().tolist()]
-
-
-def same(left, right):
-    if isinstance(left, (list, tuple)):
-        return type(left) is type(right) and len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, float):
-        return left == pytest.approx(right, rel=2e-3, abs=2e-3, nan_ok=True)
-    return left == right
-
-
-def is_tame(seen):
-    """Whether no last bit is the difference between large numbers."""
-    if isinstance(seen, (list, tuple)):
-        return all(map(is_tame, seen))
-    return not isinstance(seen, float) or abs(seen) < 1e4
 
 
 KNOWN_ERRORS = ("second time", "modified by an inplace", "does not require grad", "detached in-place", "leaf Variable", "view")

@@ -350,3 +350,23 @@ def leaves_that_meet_a_view_behind_it():
         return list(seen)
 
     return Case(f, torch.ones(3), look=look, forward_only=True)
+
+
+@program
+def leaves_between_a_view_and_what_it_is_of():
+    """The view's node runs last before the hook of what it is a view of: leaves have their gradients by then."""
+    a, b = [((torch.arange(3) + n) * 0.5).requires_grad_() for n in (1.0, 2.0)]
+    kept, seen = [], []
+
+    def f(x):
+        y = b * 2
+        kept[:] = y, y[1:], y * a
+        return x + 1
+
+    def look():
+        y, v, z = kept
+        y.register_hook(lambda g: seen.append(None if a.grad is None else a.grad.clone()))
+        (v.sum() + z.sum()).backward()
+        return list(seen)
+
+    return Case(f, torch.ones(3), look=look, forward_only=True)
