@@ -1,6 +1,7 @@
 // BackwardRun, second part: what eager has done when a pass fails, or when it comes to an output that somebody looks
 // at.
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "backends/autograd/output_gate.h"
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 

@@ -18,10 +18,11 @@
 #include "backends/fusion/join_slices.h"
 #include "backends/fusion/lift_views.h"
 #include "backends/fusion/move_to_front.h"
+#include "backends/fusion/ending.h"
 #include "backends/fusion/number_operands.h"
 #include "backends/fusion/open_biases.h"
 #include "backends/fusion/pad_products.h"
-#include "backends/fusion/places.h"
+#include "backends/fusion/planner.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/probed.h"
 #include "backends/fusion/reduction.h"
@@ -47,154 +48,6 @@ using ir::kNoNode;
 using ir::kNoValue;
 using ir::NodeIndex;
 using ir::ValueId;
-
-// Turns a schedule into steps; groups without a kernel form fall back to ATen operators.
-class Planner {
- public:
-  Planner(ir::Graph* graph, const BackendOptions& options)
-      : g_(*graph),
-        options_(options),
-        definitions_(graph->Definitions()),
-        schedule_(MakeSchedule(*graph)),
-        places_(PlacePieces(graph, schedule_)) {
-    for (const ir::Output& o : g_.outputs) {
-      if (o.value != kNoValue) outputs_.insert(o.value);
-    }
-    // A recording gives all results at once.
-    MoveSmallToFront(g_, /*early=*/options_.mode != "reduce-overhead", &schedule_);
-    items_of_user_.resize(g_.values.size());
-    for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
-      for (NodeIndex n : schedule_.items[i].nodes) {
-        ir::ForEachUse(g_.nodes[static_cast<std::size_t>(n)],
-                       [&](ValueId v) { items_of_user_[static_cast<std::size_t>(v)].insert(i); });
-      }
-    }
-  }
-
-  bool complete() const {
-    std::size_t nodes = 0;
-    for (const ScheduleItem& item : schedule_.items) {
-      for (NodeIndex n : item.nodes)
-        nodes += item.group < 0 || schedule_.home[static_cast<std::size_t>(n)] == item.group;
-    }
-    return nodes == g_.nodes.size();
-  }
-
-  absl::StatusOr<std::vector<std::unique_ptr<Step>>> Plan() {
-    std::vector<std::unique_ptr<Step>> steps;
-    if (LogEnabled(LogArtifact::kFusion)) {
-      if (const std::string why = WhyNot(g_, schedule_); !why.empty()) FF_LOG(kFusion) << "not in one kernel:" << why;
-    }
-    for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
-      const ScheduleItem& item = schedule_.items[i];
-      if (item.group < 0 && places_.joined.contains(item.nodes[0])) {
-        FF_RETURN_IF_ERROR(Flush(&steps));
-        steps.push_back(MakeJoinStep(g_, item.nodes[0], places_));
-        FF_LOG(kFusion) << steps.back()->Explain()[0].description;
-        continue;
-      }
-      if (item.group < 0) {
-        loose_.push_back(i);
-        continue;
-      }
-      const Group& group = schedule_.groups[static_cast<std::size_t>(item.group)];
-      auto step = MakeGroupStep(group, MadeFor({i}));
-      if (!step.ok()) {
-        FF_LOG(kFusion) << "not fused: " << Describe(g_, group) << ": " << MessageOf(step.status());
-        FF_RETURN_IF_ERROR(Flush(&steps));
-        // A group may hold clones of others' nodes: it stays one step of its own.
-        loose_.push_back(i);
-        FF_RETURN_IF_ERROR(Flush(&steps));
-        continue;
-      }
-      FF_RETURN_IF_ERROR(Flush(&steps));
-      FF_LOG(kFusion) << Describe(g_, group);
-      steps.push_back(*std::move(step));
-    }
-    FF_RETURN_IF_ERROR(Flush(&steps));
-    MergeHorizontally(&steps);
-    CompileCudaSteps(&steps);
-    return steps;
-  }
-
- private:
-  // `results`: what others read of the group.
-  absl::StatusOr<std::unique_ptr<Step>> MakeGroupStep(const Group& group, const std::vector<ValueId>& results) {
-    std::vector<bool> needed(g_.values.size(), false);
-    for (ValueId v : results) needed[static_cast<std::size_t>(v)] = true;
-    const c10::Device device = g_.value(g_.nodes[static_cast<std::size_t>(group.nodes[0])].outputs[0]).device;
-    const absl::Status cuda = cuda::TheEngine().Serves(device);
-    if (!cuda.ok() && !device.is_cpu()) return cuda;
-    auto lowered = Lower(g_, group, needed, cuda.ok() ? kCudaSplits : kCpuSplits);
-    if (!lowered.ok()) return lowered.status();
-    for (ValueId v : lowered->outputs) {
-      if (const auto place = places_.of.find(v); place != places_.of.end()) lowered->places.emplace_back(*place);
-    }
-    if (!cuda.ok() && lowered->checks.empty()) return MakeCpuStep(g_, group, *std::move(lowered), nullptr);
-    auto fallback = MakeAtenStep(g_, group.nodes, results);
-    if (!fallback.ok()) return fallback.status();
-    if (!cuda.ok()) return MakeCpuStep(g_, group, *std::move(lowered), *std::move(fallback));
-    return MakeCudaStep(g_, group, *std::move(lowered), *std::move(fallback));
-  }
-
-  // Results that these items, one step, are responsible for and that others read from memory.
-  std::vector<ValueId> MadeFor(const std::set<std::size_t>& items) const {
-    std::vector<ValueId> out;
-    for (const std::size_t i : items) {
-      const ScheduleItem& item = schedule_.items[i];
-      for (NodeIndex n : item.nodes) {
-        if (item.group >= 0 && schedule_.home[static_cast<std::size_t>(n)] != item.group) continue;
-        for (ValueId v : g_.nodes[static_cast<std::size_t>(n)].outputs) {
-          if (v != kNoValue && IsReadOutside(items, n, v)) out.push_back(v);
-        }
-      }
-    }
-    return out;
-  }
-
-  bool IsReadOutside(const std::set<std::size_t>& items, NodeIndex maker, ValueId v) const {
-    if (outputs_.contains(v)) return true;
-    const std::set<std::size_t>& users = items_of_user_[static_cast<std::size_t>(v)];
-    return std::any_of(users.begin(), users.end(), [&](std::size_t user) {
-      const std::vector<NodeIndex>& nodes = schedule_.items[user].nodes;
-      return !items.contains(user) && !std::binary_search(nodes.begin(), nodes.end(), maker);
-    });
-  }
-
-  // One ATen step of the loose items.
-  absl::Status Flush(std::vector<std::unique_ptr<Step>>* steps) {
-    if (loose_.empty()) return absl::OkStatus();
-    std::vector<NodeIndex> nodes;
-    for (std::size_t i : loose_) {
-      nodes.insert(nodes.end(), schedule_.items[i].nodes.begin(), schedule_.items[i].nodes.end());
-    }
-    const std::vector<ValueId> outputs = MadeFor({loose_.begin(), loose_.end()});
-    loose_.clear();
-    FF_LOG(kFusion) << "ATen: " << OperatorNames(nodes);
-    auto step = MakeAtenStep(g_, nodes, outputs);
-    if (!step.ok()) return step.status();
-    steps->push_back(*std::move(step));
-    return absl::OkStatus();
-  }
-
-  std::string OperatorNames(const std::vector<NodeIndex>& nodes) const {
-    std::string names;
-    for (NodeIndex n : nodes) {
-      const std::string& name = g_.nodes[static_cast<std::size_t>(n)].op->name();
-      names += (names.empty() ? "" : ", ") + name.substr(name.find('.') + 1);
-    }
-    return names;
-  }
-
-  ir::Graph& g_;
-  const BackendOptions& options_;
-  std::vector<NodeIndex> definitions_;
-  Schedule schedule_;
-  Places places_;
-  std::vector<std::set<std::size_t>> items_of_user_;
-  std::set<ValueId> outputs_;
-  std::vector<std::size_t> loose_;
-};
 
 // What a profiler shows around a kernel, which is no operator that it knows.
 ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRange(const Step& step) {
@@ -375,9 +228,14 @@ void FusedExecutable::AllowOverwrites(absl::Span<const Overwrite> overwrites) {
 
 absl::Status FusedExecutable::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                                   absl::Span<at::Tensor> outputs) const {
+  std::vector<at::Tensor> slots = SlotsFor(inputs);
+  return Execute(&slots, symbols, outputs);
+}
+
+std::vector<at::Tensor> FusedExecutable::SlotsFor(absl::Span<const at::Tensor> inputs) const {
   std::vector<at::Tensor> slots(graph_.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) slots[static_cast<std::size_t>(graph_.inputs[i].value)] = inputs[i];
-  return Execute(&slots, symbols, outputs);
+  return slots;
 }
 
 absl::Status FusedExecutable::RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
@@ -412,14 +270,25 @@ absl::Status FusedExecutable::RunTelling(absl::Span<at::Tensor> inputs, absl::Sp
   return Execute(&slots, symbols, outputs, &after);
 }
 
+void FusedExecutable::GiveConstants(std::vector<at::Tensor>* slots) const {
+  for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
+}
+
 absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                                       absl::Span<at::Tensor> outputs, const AfterStep* after) const {
   std::vector<std::int64_t> exprs;
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
-  for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
+  GiveConstants(slots);
   CallState call{*slots, symbols, exprs};
+  FF_RETURN_IF_ERROR(RunSteps(call, 0, steps_.size(), after));
+  for (std::size_t i = 0; i < outputs.size(); ++i) FF_RETURN_IF_ERROR(GiveOutput(call, i, outputs));
+  return absl::OkStatus();
+}
+
+absl::Status FusedExecutable::RunSteps(CallState& call, std::size_t from, std::size_t to,
+                                       const AfterStep* after) const {
   const bool profiled = at::hasCallbacks();
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
+  for (std::size_t s = from; s < to; ++s) {
     absl::Status status = RunStep(*steps_[s], call, profiled);
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);
@@ -427,15 +296,61 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
       if (s > first_write_ || (s == first_write_ && steps_[s]->IsKernel())) MarkInputsTouched(status);
       return status;
     }
-    for (ValueId v : release_[s]) (*slots)[static_cast<std::size_t>(v)].reset();
+    for (ValueId v : release_[s]) call.slots[static_cast<std::size_t>(v)].reset();
     if (after != nullptr) FF_RETURN_IF_ERROR((*after)(call, s));
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const ValueId v = graph_.outputs[i].value;
-    if (v == kNoValue || !(*slots)[static_cast<std::size_t>(v)].defined()) continue;
-    outputs[i] = (*slots)[static_cast<std::size_t>(v)];
-    FF_RETURN_IF_ERROR(LayOutResult(call, i, &outputs[i]));
+  return absl::OkStatus();
+}
+
+absl::Status FusedExecutable::GiveOutput(const CallState& call, std::size_t output,
+                                         absl::Span<at::Tensor> outputs) const {
+  const ValueId v = graph_.outputs[output].value;
+  if (v == kNoValue || !call.slots[static_cast<std::size_t>(v)].defined()) return absl::OkStatus();
+  outputs[output] = call.slots[static_cast<std::size_t>(v)];
+  return LayOutResult(call, output, &outputs[output]);
+}
+
+class FusedExecutable::OwnEnding final : public Ending {
+ public:
+  OwnEnding(const FusedExecutable& executable, EndingPlan plan, const CallState& call)
+      : executable_(executable),
+        plan_(std::move(plan)),
+        symbols_(call.symbols.begin(), call.symbols.end()),
+        exprs_(call.exprs) {
+    for (ValueId v : plan_.held) held_.push_back(call.slots[static_cast<std::size_t>(v)]);
   }
+
+  absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const override {
+    std::vector<at::Tensor> slots = executable_.SlotsFor(inputs);
+    executable_.GiveConstants(&slots);
+    for (std::size_t i = 0; i < held_.size(); ++i) slots[static_cast<std::size_t>(plan_.held[i])] = held_[i];
+    CallState call{slots, symbols_, exprs_};
+    FF_RETURN_IF_ERROR(executable_.RunSteps(call, plan_.first, executable_.steps_.size(), nullptr));
+    for (std::size_t i : plan_.outputs) FF_RETURN_IF_ERROR(executable_.GiveOutput(call, i, outputs));
+    return absl::OkStatus();
+  }
+
+ private:
+  const FusedExecutable& executable_;
+  const EndingPlan plan_;
+  const std::vector<std::int64_t> symbols_, exprs_;
+  std::vector<at::Tensor> held_;  // as plan_.held
+};
+
+absl::Status FusedExecutable::RunToEnding(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                          absl::Span<at::Tensor> outputs, const std::vector<bool>& apart,
+                                          std::unique_ptr<Ending>* ending) const {
+  std::vector<std::int64_t> exprs;
+  if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
+  EndingPlan plan{steps_.size(), false, {}, {}};
+  if (!WritesInputs()) plan = PlanEnding(graph_, steps_, apart, exprs);
+  if (plan.is_all) return absl::FailedPreconditionError("a few launches make large results, and nothing else is done");
+  std::vector<at::Tensor> slots = SlotsFor(inputs);
+  GiveConstants(&slots);
+  CallState call{slots, symbols, exprs};
+  FF_RETURN_IF_ERROR(RunSteps(call, 0, plan.first, nullptr));
+  for (std::size_t i = 0; i < outputs.size(); ++i) FF_RETURN_IF_ERROR(GiveOutput(call, i, outputs));
+  if (plan.first < steps_.size()) *ending = std::make_unique<OwnEnding>(*this, std::move(plan), call);
   return absl::OkStatus();
 }
 

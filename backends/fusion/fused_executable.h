@@ -34,11 +34,16 @@ class FusedExecutable final : public Executable {
   absl::Status RunTelling(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                           absl::Span<at::Tensor> outputs, absl::Span<const std::size_t> order,
                           absl::FunctionRef<void(std::size_t output)> made) const override;
+  absl::Status RunToEnding(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                           absl::Span<at::Tensor> outputs, const std::vector<bool>& apart,
+                           std::unique_ptr<Ending>* ending) const override;
   void AllowOverwrites(absl::Span<const Overwrite> overwrites) override;
   bool WritesInputs() const override { return first_write_ < steps_.size(); }
   std::vector<PlanGroup> Explain() const override;
 
  private:
+  class OwnEnding;
+
   FusedExecutable();
   static absl::StatusOr<std::unique_ptr<Executable>> Make(ir::Graph graph, const BackendOptions& options);
   absl::Status Build(const BackendOptions& options);
@@ -47,6 +52,10 @@ class FusedExecutable final : public Executable {
   using AfterStep = absl::FunctionRef<absl::Status(const CallState& call, std::size_t step)>;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                        absl::Span<at::Tensor> outputs, const AfterStep* after = nullptr) const;
+  absl::Status RunSteps(CallState& call, std::size_t from, std::size_t to, const AfterStep* after) const;
+  std::vector<at::Tensor> SlotsFor(absl::Span<const at::Tensor> inputs) const;
+  void GiveConstants(std::vector<at::Tensor>* slots) const;
+  absl::Status GiveOutput(const CallState& call, std::size_t output, absl::Span<at::Tensor> outputs) const;
   absl::Status LayOutResult(const CallState& call, std::size_t output, at::Tensor* t) const;
   void FindLastReads(const std::vector<int>& last_read);
 

@@ -24,16 +24,64 @@ using ir::Node;
 using ir::ValueId;
 
 bool IsForDevice(const Graph& g, const Node& n) {
+  return g.value(n.outputs[0]).device.is_cuda() || config().rewrite_always;
+}
+
+constexpr std::size_t kConvolutionBias = 2;
+
+// A product or a convolution that adds a bias, whose elements lie along one dimension of the result.
+struct Bias {
+  ValueId value = kNoValue;
+  std::size_t dim = 0;
+};
+
+std::optional<Bias> BiasOf(const Graph& g, const Node& n) {
+  if (n.outputs.empty() || n.outputs[0] == kNoValue || !IsForDevice(g, n)) return std::nullopt;
   const ir::Value& out = g.value(n.outputs[0]);
   const bool full = out.dtype == c10::ScalarType::Float || out.dtype == c10::ScalarType::Double;
-  return full && (out.device.is_cuda() || config().rewrite_always);
+  if (ir::Is(n.op, ir::OpName::kConvolution)) {
+    const Arg& bias = n.args[kConvolutionBias];
+    // On a CPU the bias is added to a half before that is rounded.
+    const bool rounds_before = full || (out.device.is_cuda() && IsRealFloat(out));
+    if (bias.kind != Arg::Kind::kValue || out.rank() < 3 || !rounds_before) return std::nullopt;
+    const ir::Value& b = g.value(bias.value);
+    if (b.dtype != out.dtype || b.rank() != 1 || b.sizes[0] != out.sizes[1]) return std::nullopt;
+    return Bias{bias.value, 1};
+  }
+  if (!ir::Is(n.op, ir::OpName::kAddmm) || !full || !AddsPlainBias(g, n)) return std::nullopt;
+  return Bias{n.args[0].value, 1};
 }
 
-bool HasPlainBias(const Graph& g, const Node& n) {
-  return ir::Is(n.op, ir::OpName::kAddmm) && n.outputs[0] != kNoValue && IsForDevice(g, n) && AddsPlainBias(g, n);
+// Where dimension `dim` is behind a view; none if it is not one dimension there.
+std::optional<std::size_t> DimBehind(const Graph& g, const Node& view, std::size_t dim) {
+  const ir::Value &from = g.value(view.args[0].value), &to = g.value(view.outputs[0]);
+  const auto number = [&](std::size_t argument, std::size_t rank) {
+    const std::int64_t d = view.args[argument].constant.toInt();
+    return static_cast<std::size_t>(d < 0 ? d + static_cast<std::int64_t>(rank) : d);
+  };
+  if (ir::Is(view.op, ir::OpName::kView) || ir::Is(view.op, ir::OpName::k_UnsafeView)) {
+    const bool last = dim + 1 == from.rank() && !to.sizes.empty() && to.sizes.back() == from.sizes.back();
+    return last && to.strides.back().Is(1) ? std::optional(to.rank() - 1) : std::nullopt;
+  }
+  if (ir::Is(view.op, ir::OpName::kPermute)) {
+    const std::vector<std::int64_t> order = view.args[1].constant.toIntVector();
+    const auto rank = static_cast<std::int64_t>(from.rank());
+    const auto at = std::find_if(order.begin(), order.end(), [&](std::int64_t d) {
+      return static_cast<std::size_t>(d < 0 ? d + rank : d) == dim;
+    });
+    return static_cast<std::size_t>(at - order.begin());
+  }
+  if (ir::Is(view.op, ir::OpName::kTransposeInt)) {
+    const std::size_t a = number(1, from.rank()), b = number(2, from.rank());
+    return dim == a ? b : dim == b ? a : dim;
+  }
+  if (ir::Is(view.op, ir::OpName::kUnsqueeze)) return dim + (number(1, to.rank()) <= dim ? 1 : 0);
+  if (!ir::Is(view.op, ir::OpName::kSqueezeDim) || from.rank() == to.rank()) return std::nullopt;
+  const std::size_t gone = number(1, from.rank());
+  return gone == dim ? std::nullopt : std::optional(dim - (gone < dim ? 1 : 0));
 }
 
-// addmm(bias, a, b), and the views through which kernels read it; its columns are their last dimension.
+// Products with a bias, and the views through which kernels read them.
 class Opener {
  public:
   explicit Opener(Graph* graph) : g_(*graph), users_(graph->values.size()), is_output_(graph->values.size(), false) {
@@ -47,7 +95,7 @@ class Opener {
 
   bool Run() {
     for (const Node& n : g_.nodes) {
-      if (HasPlainBias(g_, n)) Find(n);
+      if (const std::optional<Bias> bias = BiasOf(g_, n)) Find(n, *bias);
     }
     if (bias_of_.empty()) return false;
     const std::vector<Node> old = std::exchange(g_.nodes, {});
@@ -68,10 +116,13 @@ class Opener {
   }
 
  private:
-  void Find(const Node& addmm) {
-    ValueId v = addmm.outputs[0];
+  void Find(const Node& product, Bias bias) {
+    ValueId v = product.outputs[0];
     std::set<ValueId> on_the_way;
     while (const Node* view = OnlyView(v)) {
+      const std::optional<std::size_t> dim = DimBehind(g_, *view, bias.dim);
+      if (!dim) break;
+      bias.dim = *dim;
       on_the_way.insert(v);
       v = view->outputs[0];
     }
@@ -81,11 +132,11 @@ class Opener {
       return IsPointwise(g_, g_.nodes[n]) || IsReduction(g_, g_.nodes[n], &form);
     });
     if (readers.empty() || !kernels || is_output_[static_cast<std::size_t>(v)]) return;
-    bias_of_[v] = addmm.args[0].value;
+    bias_of_[v] = bias;
     moved_.merge(on_the_way);
   }
 
-  // That alone reads v, with the same last dimension.
+  // That alone reads v.
   const Node* OnlyView(ValueId v) const {
     const std::vector<std::size_t>& readers = users_[static_cast<std::size_t>(v)];
     if (readers.size() != 1 || is_output_[static_cast<std::size_t>(v)]) return nullptr;
@@ -93,9 +144,7 @@ class Opener {
     static constexpr ir::OpNames kViews{ir::OpName::kView,         ir::OpName::k_UnsafeView, ir::OpName::kPermute,
                                         ir::OpName::kTransposeInt, ir::OpName::kUnsqueeze,   ir::OpName::kSqueezeDim};
     if (!kViews.contains(n.op) || n.outputs[0] == kNoValue) return nullptr;
-    const ir::Value &from = g_.value(v), &to = g_.value(n.outputs[0]);
-    const bool same = !to.sizes.empty() && to.sizes.back() == from.sizes.back() && to.strides.back().Is(1);
-    return same && ir::IsDense(g_.exprs, to) ? &n : nullptr;
+    return ir::IsDense(g_.exprs, g_.value(n.outputs[0])) ? &n : nullptr;
   }
 
   static ir::OpId ProductOf(const Node& n) {
@@ -103,23 +152,31 @@ class Opener {
   }
   static std::vector<Arg> Arguments(const Node& n) {
     if (ir::Is(n.op, ir::OpName::kAddmm)) return {n.args[1], n.args[2]};
-    return n.args;
+    std::vector<Arg> args = n.args;
+    if (ir::Is(n.op, ir::OpName::kConvolution)) args[kConvolutionBias] = Arg::None();
+    return args;
   }
 
-  void AddBehind(const Node& n, NodeWriter& w, ValueId bias) {
+  void AddBehind(const Node& n, NodeWriter& w, const Bias& bias) {
     const ir::Value before = g_.value(n.outputs[0]);
     ir::Value& after = g_.value(n.outputs[0]);
     after.storage = -1;
     after.offset = ir::Dim(0);
     const ValueId product = w.Call(ProductOf(n), Arguments(n), before);
-    w.Into(n.outputs[0]).Binary(ir::OpName::kAddTensor, product, bias);
+    ValueId added = bias.value;
+    if (bias.dim + 1 < before.rank()) {
+      std::vector<ir::Dim> sizes(before.rank() - bias.dim, ir::Dim(1));
+      sizes[0] = before.sizes[bias.dim];
+      added = w.ViewAs(added, std::move(sizes));
+    }
+    w.Into(n.outputs[0]).Binary(ir::OpName::kAddTensor, product, added);
   }
 
   Graph& g_;
   std::vector<std::vector<std::size_t>> users_;
   std::vector<bool> is_output_;
-  std::map<ValueId, ValueId> bias_of_;  // by what kernels read
-  std::set<ValueId> moved_;             // what is without its bias now: products, and views of them on the way
+  std::map<ValueId, Bias> bias_of_;  // by what kernels read
+  std::set<ValueId> moved_;          // what is without its bias now: products, and views of them on the way
 };
 
 constexpr std::size_t kMask = 10;  // of convolution_backward: which gradients it gives

@@ -42,6 +42,15 @@ std::int64_t OffsetInStorage(const at::Tensor& t) {
   return t.storage_offset() * static_cast<std::int64_t>(t.element_size());
 }
 
+// Outputs that an ending may make.
+std::vector<bool> MayBeApart(const RecordingLayout& layout) {
+  std::vector<bool> apart;
+  for (std::size_t o = 0; o < layout.hidden.size(); ++o) {
+    apart.push_back(!layout.hidden[o] && !layout.unread_outputs[o] && layout.overwritten[o] < 0);
+  }
+  return apart;
+}
+
 // Pieces of memory that are copied at once, in the widest elements that they fit.
 class Copies {
  public:
@@ -119,13 +128,16 @@ absl::StatusOr<std::unique_ptr<CudaGraphRun>> CudaGraphRun::Record(
     run->constants_ = layout.constants;
     const std::vector<at::Tensor> given = run->GiveInputs(layout, inputs, copied);
     std::vector<at::Tensor> outputs(layout.hidden.size());
+    const std::vector<bool> apart = MayBeApart(layout);
     auto recording = recorder.Record(layout.device, [&] {
       const RecordingScope scope;
-      return executable.Run(given, symbols, absl::MakeSpan(outputs));
+      return executable.RunToEnding(given, symbols, absl::MakeSpan(outputs), apart, &run->ending_);
     });
     if (!recording.ok()) return recording.status();
     FF_RETURN_IF_ERROR(run->Understand(layout, given, copied, outputs));
     run->recording_ = *std::move(recording);
+    outputs.clear();
+    for (Made& m : run->made_) m.uses = m.storage.use_count();
   } catch (...) {
     return TorchErrorStatus(std::current_exception(), "");
   }
@@ -188,7 +200,7 @@ absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::
 }
 
 bool CudaGraphRun::IsFree() const {
-  return std::none_of(made_.begin(), made_.end(), [](const Made& m) { return m.hidden && m.storage.use_count() > 1; });
+  return std::none_of(made_.begin(), made_.end(), [](const Made& m) { return m.hidden && m.storage.use_count() > m.uses; });
 }
 
 bool CudaGraphRun::Matches(absl::Span<const at::Tensor> inputs) const {
@@ -224,6 +236,7 @@ absl::Status CudaGraphRun::Replay(absl::Span<const at::Tensor> inputs, absl::Spa
       if (!m.hidden) out.Add(storages.back(), 0, m.storage, 0, m.bytes);
     }
     out.Run();
+    if (ending_ != nullptr) FF_RETURN_IF_ERROR(ending_->Run(inputs, outputs));
     for (std::size_t o = 0; o < results_.size(); ++o) {
       const Result& r = results_[o];
       if (r.kind == Result::Kind::kUndefined) continue;

@@ -1,6 +1,6 @@
 // CudaGraphRun: one recording of an executable, with the memory that it reads and writes.
 // Invariant (soundness rule 21): what a replay overwrites nobody else holds. Visible outputs leave as copies in memory
-// of their own; hidden ones, which only a plan's own backward reads, stay in the recording's memory, and while one of
+// of their own, or are made behind the replay by the executable's ending; hidden ones, which only a plan's own backward reads, stay in the recording's memory, and while one of
 // their storages is in use the recording is not free. An input is read where it lay when the run was recorded, or
 // copied to where the recording reads it.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RUN_H_
@@ -57,6 +57,7 @@ class CudaGraphRun {
     c10::Storage storage;
     std::int64_t bytes = 0;
     bool hidden = true;
+    std::size_t uses = 0;  // by the run itself
   };
   struct Result {
     enum class Kind : std::uint8_t { kUndefined, kInput, kViewOfInput, kConstant, kMade };
@@ -81,6 +82,7 @@ class CudaGraphRun {
   std::vector<at::Tensor> constants_;
   std::vector<Made> made_;
   std::vector<Result> results_;
+  std::unique_ptr<Ending> ending_;                 // null: all is recorded
   std::unique_ptr<CudaGraphRecording> recording_;  // goes first: it writes the memory above
 };
 

@@ -26,6 +26,15 @@ struct Overwrite {
   std::int32_t output = 0;
 };
 
+// The end of a run that was begun by RunToEnding, for the same sizes: it makes the outputs that run left undefined.
+// The executable outlives it.
+class Ending {
+ public:
+  virtual ~Ending() = default;
+  // As often as asked, each time in fresh memory.
+  virtual absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const = 0;
+};
+
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -44,6 +53,12 @@ class Executable {
                                   absl::Span<at::Tensor> outputs, absl::Span<const std::size_t> /*order*/,
                                   absl::FunctionRef<void(std::size_t output)> /*made*/) const {
     return RunConsuming(inputs, symbols, outputs);
+  }
+  // As Run, but may leave its end to `ending`, null otherwise. `apart`: by output, whether the ending may make it.
+  virtual absl::Status RunToEnding(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                   absl::Span<at::Tensor> outputs, const std::vector<bool>& /*apart*/,
+                                   std::unique_ptr<Ending>* /*ending*/) const {
+    return Run(inputs, symbols, outputs);
   }
   // Called at most once, before any Run. From then on Run may write such an output over the input's own memory; the
   // output is then the input itself, whose version the caller counts up.

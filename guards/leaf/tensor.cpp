@@ -2,6 +2,8 @@
 
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/tensor_numpy.h>
 

@@ -10,10 +10,12 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/own_hook.h"
 #include "symbolic/tracing/recorder.h"
 
@@ -101,8 +103,10 @@ std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const 
     OneThread() { c10::AutogradState::get_tls_state().set_multithreading_enabled(false); }
     ~OneThread() { c10::AutogradState::get_tls_state().set_multithreading_enabled(was); }
   } one_thread;
-  return torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/true, /*create_graph=*/false,
-                               /*allow_unused=*/true);
+  std::vector<at::Tensor> gradients = torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/true,
+                                                            /*create_graph=*/false, /*allow_unused=*/true);
+  if (gradients.size() == inputs.size()) return gradients;
+  throw std::runtime_error(absl::StrCat("torch gave ", gradients.size(), " gradients of ", inputs.size(), " tensors"));
 }
 
 void ReleaseHistories(const std::vector<at::Tensor>& fakes) {

@@ -287,7 +287,47 @@ def test_the_bias_of_a_product_is_added_by_the_kernel_that_reads_it(dtype, opene
     assert any(text.startswith("row: add, add") for _, text in records) == opened
 
 
-@pytest.mark.parametrize("make, size", [(nn.Conv2d, (3, 4, 7, 7)), (nn.Conv1d, (3, 4, 9)), (nn.ConvTranspose2d, (3, 4, 5, 5)), (nn.Conv3d, (2, 4, 4, 4, 4))])
+def test_the_bias_of_a_product_is_added_behind_a_permutation():
+    torch.manual_seed(5)
+    down, scale, x = nn.Linear(12, 8), torch.randn(8, 1, 1), torch.randn(3, 5, 8, 6)
+
+    @torch.no_grad()
+    def program(y):
+        return x.transpose(1, 2) + scale * down(y).permute(0, 3, 1, 2)
+
+    y = torch.randn(3, 5, 6, 12)
+    with framefuse.capture_logs("fusion") as records:
+        got = framefuse.compile(program, fullgraph=True)(y)
+    torch.testing.assert_close(got, program(y))
+    assert got.stride() == program(y).stride()
+    assert "addmm" not in " ".join(text for _, text in records if text.startswith("ATen"))
+    assert any(text.startswith("pointwise: add, mul, add") for _, text in records)
+
+
+CONVOLUTIONS = [(nn.Conv2d, (3, 4, 7, 7)), (nn.Conv1d, (3, 4, 9)), (nn.ConvTranspose2d, (3, 4, 5, 5)), (nn.Conv3d, (2, 4, 4, 4, 4))]
+
+
+@pytest.mark.parametrize("make, size", CONVOLUTIONS)
+def test_the_bias_of_a_convolution_is_added_by_the_kernel_that_reads_it(make, size):
+    torch.manual_seed(6)
+    conv, x = make(4, 8, 3), torch.randn(size)
+
+    @torch.no_grad()
+    def program(x):
+        y = conv(x)
+        return y.tanh(), conv(x + 1).movedim(1, -1).softmax(-1)
+
+    with framefuse.capture_logs("fusion") as records:
+        got = framefuse.compile(program, fullgraph=True)(x)
+    for a, b in zip(got, program(x)):
+        torch.testing.assert_close(a, b)
+        assert a.stride() == b.stride()
+    kernels = [text for _, text in records if text.startswith(("row", "column", "pointwise"))]
+    assert any("add" in text and "tanh" in text for text in kernels)
+    assert len([text for text in kernels if "add" in text]) >= 2
+
+
+@pytest.mark.parametrize("make, size", CONVOLUTIONS)
 def test_the_gradient_of_a_convolutions_bias_is_summed_by_a_kernel(make, size):
     torch.manual_seed(6)
     eager = make(4, 8, 3)

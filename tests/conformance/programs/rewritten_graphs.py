@@ -98,6 +98,22 @@ def products_of_odd_sizes():
 
 
 @program(graphs=1)
+def biases_behind_views():
+    """As many columns as rows and channels: a bias along a wrong dimension has the right size."""
+    up, wide, deep = _layer(torch.nn.Linear(5, 6)), _layer(torch.nn.Conv2d(6, 6, 3, padding=1)), _layer(torch.nn.Conv1d(6, 6, 1))
+
+    @torch.no_grad()
+    def f(x):
+        y = up(x)
+        turned = y.permute(0, 3, 1, 2) * 2 + 1
+        images = wide(turned)
+        rows = deep(images[:, :, 0])
+        return y.transpose(1, 3).tanh(), images.permute(0, 2, 3, 1).softmax(-1), rows.unsqueeze(1).exp(), up(x[0]).transpose(0, 1) - 1
+
+    return Case(f, matrix(36, 10).reshape(2, 6, 6, 5), then=[lambda: Args(matrix(36, 10).reshape(2, 6, 6, 5) + 1)])
+
+
+@program(graphs=1)
 def beginning_of_a_growing_concatenation_that_is_returned():
     weights = [(torch.arange(64.0 * (k + 1)).reshape(8 * (k + 1), 8) * 0.31 + k).sin() / 4 for k in range(9)]
 

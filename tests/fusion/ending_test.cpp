@@ -1,0 +1,137 @@
+// The end of a run that a recording leaves out: which steps it is, that it makes fresh memory each time of what the
+// steps before it left, and when there is none.
+#include "backends/fusion/ending.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "backends/fusion/fused_executable.h"
+#include "backends/runtime/aten_sequence.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* text;
+  std::vector<bool> apart;    // by output: it may be made apart
+  std::vector<bool> by_end;   // by output: the ending makes it; all false: there is none
+  const char* refused = "";  // what is said instead
+};
+
+class Endings : public ::testing::TestWithParam<Case> {};
+
+std::vector<at::Tensor> InputsOf(const ir::Graph& graph) {
+  std::vector<at::Tensor> inputs;
+  for (const ir::Input& input : graph.inputs) {
+    std::vector<std::int64_t> sizes;
+    for (const ir::Dim& d : graph.value(input.value).sizes) sizes.push_back(d.constant());
+    inputs.push_back(at::randn(sizes));
+  }
+  return inputs;
+}
+
+void ExpectEqual(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& expected) {
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(got[i].defined()) << i;
+    EXPECT_TRUE(at::allclose(got[i], expected[i], 1e-4, 1e-4)) << i;
+    EXPECT_EQ(got[i].strides(), expected[i].strides()) << i;
+  }
+}
+
+TEST_P(Endings, MakeTheSameInFreshMemory) {
+  const Case& c = GetParam();
+  const absl::StatusOr<ir::Graph> graph = ir::Parse(c.text);
+  ASSERT_TRUE(graph.ok()) << MessageOf(graph.status());
+  const auto fused = fusion::FusedExecutable::Create(*graph, {});
+  const auto aten = AtenSequence::Create(*graph, {});
+  ASSERT_TRUE(fused.ok() && aten.ok());
+  const std::vector<at::Tensor> inputs = InputsOf(*graph);
+  std::vector<at::Tensor> expected(c.apart.size()), begun(c.apart.size());
+  ASSERT_TRUE((*aten)->Run(inputs, {}, absl::MakeSpan(expected)).ok());
+  std::unique_ptr<Ending> ending;
+  const absl::Status status = (*fused)->RunToEnding(inputs, {}, absl::MakeSpan(begun), c.apart, &ending);
+  EXPECT_NE(MessageOf(status).find(c.refused), std::string::npos) << MessageOf(status);
+  ASSERT_EQ(status.ok(), *c.refused == '\0');
+  if (!status.ok()) return;
+  bool any = false;
+  for (std::size_t i = 0; i < begun.size(); ++i) {
+    EXPECT_EQ(begun[i].defined(), !c.by_end[i]) << i;
+    any = any || c.by_end[i];
+  }
+  ASSERT_EQ(ending != nullptr, any);
+  if (!any) return ExpectEqual(begun, expected);
+  std::vector<at::Tensor> first = begun, second = begun;
+  ASSERT_TRUE(ending->Run(inputs, absl::MakeSpan(first)).ok());
+  ASSERT_TRUE(ending->Run(inputs, absl::MakeSpan(second)).ok());
+  ExpectEqual(first, expected);
+  ExpectEqual(second, expected);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].storage().is_alias_of(second[i].storage()), !c.by_end[i]) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Text, Endings,
+    ::testing::Values(Case{"a_kernel_behind_a_product", R"(graph "g" functional
+input %0: f32[256, 64] argument
+input %1: f32[64, 512] argument
+input %2: f32[256, 512] argument
+%3: f32[256, 512] = aten.mm(%0, %1)
+%4: f32[256, 512] = aten.mul.Tensor(%3, %2)
+%5: f32[2, 128, 512]{storage=0} = aten.view(%4, [2, 128, 512])
+output %5 user
+)",
+                           {true}, {true}},
+                      Case{"a_product_with_a_view_of_its_weight", R"(graph "g" functional
+input %0: f32[256, 64] argument
+input %1: f32[512, 64]{storage=0} argument
+%2: f32[256, 64] = aten.mul.Tensor(%0, %0)
+%3: f32[256] = aten.sum.dim_IntList(%2, [1], False)
+%4: f32[64, 512]{strides=[1, 64], storage=0} = aten.t(%1)
+%5: f32[256, 512] = aten.mm(%2, %4)
+output %5 user
+output %3 user
+)",
+                           {true, true}, {true, false}},
+                      Case{"what_is_hidden_is_recorded", R"(graph "g" functional
+input %0: f32[256, 64] argument
+input %1: f32[64, 512] argument
+%2: f32[256, 512] = aten.mm(%0, %1)
+%3: f32[256, 512] = aten.exp(%2)
+output %3 user
+output %3 hidden
+)",
+                           {true, false}, {false, false}},
+                      Case{"small_results_are_recorded", R"(graph "g" functional
+input %0: f32[16, 64] argument
+input %1: f32[64, 16] argument
+%2: f32[16, 16] = aten.mm(%0, %1)
+%3: f32[16, 16] = aten.exp(%2)
+output %3 user
+)",
+                           {true}, {false}},
+                      Case{"what_another_step_reads_is_recorded", R"(graph "g" functional
+input %0: f32[256, 256] argument
+input %1: f32[256, 256] argument
+%2: f32[256, 256] = aten.mm(%0, %1)
+%3: f32[256, 256] = aten.exp(%2)
+%4: f32[256, 256] = aten.mm(%3, %1)
+%5: f32[256] = aten.sum.dim_IntList(%4, [1], False)
+output %3 user
+output %5 user
+)",
+                           {true, true}, {false, false}},
+                      Case{"nothing_but_its_end", R"(graph "g" functional
+input %0: f32[256, 512] argument
+input %1: f32[256, 512] argument
+%2: f32[256, 512] = aten.mul.Tensor(%0, %1)
+output %2 user
+)",
+                           {true}, {false}, "nothing else is done"}),
+    [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace framefuse
