@@ -15,10 +15,10 @@
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/early_writes.h"
+#include "backends/fusion/ending.h"
 #include "backends/fusion/join_slices.h"
 #include "backends/fusion/lift_views.h"
 #include "backends/fusion/move_to_front.h"
-#include "backends/fusion/ending.h"
 #include "backends/fusion/number_operands.h"
 #include "backends/fusion/open_biases.h"
 #include "backends/fusion/pad_products.h"
@@ -26,6 +26,7 @@
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/probed.h"
 #include "backends/fusion/reduction.h"
+#include "backends/fusion/reuse_memory.h"
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
@@ -127,7 +128,11 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   auto steps = planner.Plan();
   if (!steps.ok()) return steps.status();
   steps_ = *std::move(steps);
-  if (TheAccuracyProbe()) ProbeSteps(graph_, &steps_);
+  if (TheAccuracyProbe()) {
+    ProbeSteps(graph_, &steps_);
+  } else if (const int reused = ReuseMemory(graph_, steps_); reused > 0) {
+    FF_LOG(kFusion) << reused << (reused == 1 ? " result takes" : " results take") << " the memory of what dies";
+  }
   using Milliseconds = std::chrono::duration<double, std::milli>;
   times.push_back({"grouping", Milliseconds(grouped - start).count()});
   times.push_back({"kernels", Milliseconds(std::chrono::steady_clock::now() - grouped).count()});
@@ -144,6 +149,15 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   for (const ir::Output& o : graph_.outputs) {
     if (o.value != kNoValue) last[static_cast<std::size_t>(o.value)] = -1;
   }
+  FindLaidOut();
+  release_.resize(steps_.size());
+  for (std::size_t v = 0; v < last.size(); ++v) {
+    if (last[v] >= 0) release_[static_cast<std::size_t>(last[v])].push_back(static_cast<ValueId>(v));
+  }
+  return absl::OkStatus();
+}
+
+void FusedExecutable::FindLaidOut() {
   laid_out_.assign(graph_.outputs.size(), false);
   // Of an operator that stands for a kernel's node the result may be laid out otherwise.
   const std::vector<ir::NodeIndex> definitions = graph_.Definitions();
@@ -157,11 +171,6 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
       laid_out_[i] = true;
     }
   }
-  release_.resize(steps_.size());
-  for (std::size_t v = 0; v < last.size(); ++v) {
-    if (last[v] >= 0) release_[static_cast<std::size_t>(last[v])].push_back(static_cast<ValueId>(v));
-  }
-  return absl::OkStatus();
 }
 
 void FusedExecutable::FindLastReads(const std::vector<int>& last_read) {
@@ -324,7 +333,7 @@ class FusedExecutable::OwnEnding final : public Ending {
     std::vector<at::Tensor> slots = executable_.SlotsFor(inputs);
     executable_.GiveConstants(&slots);
     for (std::size_t i = 0; i < held_.size(); ++i) slots[static_cast<std::size_t>(plan_.held[i])] = held_[i];
-    CallState call{slots, symbols_, exprs_};
+    CallState call{slots, symbols_, exprs_, /*fresh=*/true};
     FF_RETURN_IF_ERROR(executable_.RunSteps(call, plan_.first, executable_.steps_.size(), nullptr));
     for (std::size_t i : plan_.outputs) FF_RETURN_IF_ERROR(executable_.GiveOutput(call, i, outputs));
     return absl::OkStatus();

@@ -57,6 +57,7 @@ class FusedExecutable final : public Executable {
   void GiveConstants(std::vector<at::Tensor>* slots) const;
   absl::Status GiveOutput(const CallState& call, std::size_t output, absl::Span<at::Tensor> outputs) const;
   absl::Status LayOutResult(const CallState& call, std::size_t output, at::Tensor* t) const;
+  void FindLaidOut();
   void FindLastReads(const std::vector<int>& last_read);
 
   ir::Graph graph_;

@@ -66,9 +66,8 @@ std::optional<std::size_t> DimBehind(const Graph& g, const Node& view, std::size
   if (ir::Is(view.op, ir::OpName::kPermute)) {
     const std::vector<std::int64_t> order = view.args[1].constant.toIntVector();
     const auto rank = static_cast<std::int64_t>(from.rank());
-    const auto at = std::find_if(order.begin(), order.end(), [&](std::int64_t d) {
-      return static_cast<std::size_t>(d < 0 ? d + rank : d) == dim;
-    });
+    const auto at = std::find_if(order.begin(), order.end(),
+                                 [&](std::int64_t d) { return static_cast<std::size_t>(d < 0 ? d + rank : d) == dim; });
     return static_cast<std::size_t>(at - order.begin());
   }
   if (ir::Is(view.op, ir::OpName::kTransposeInt)) {

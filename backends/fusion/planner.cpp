@@ -38,8 +38,7 @@ Planner::Planner(ir::Graph* graph, const BackendOptions& options)
 bool Planner::complete() const {
   std::size_t nodes = 0;
   for (const ScheduleItem& item : schedule_.items) {
-    for (NodeIndex n : item.nodes)
-      nodes += item.group < 0 || schedule_.home[static_cast<std::size_t>(n)] == item.group;
+    for (NodeIndex n : item.nodes) nodes += item.group < 0 || schedule_.home[static_cast<std::size_t>(n)] == item.group;
   }
   return nodes == g_.nodes.size();
 }

@@ -1,6 +1,6 @@
-// Planner: turns a graph into the steps of a FusedExecutable. Groups become kernels; one without a kernel form falls back
-// to ATen operators, and so do nodes that no group holds: neighbours among them are one step.
-// Invariant: each value that another step or the caller reads is made by one step.
+// Planner: turns a graph into the steps of a FusedExecutable. Groups become kernels; one without a kernel form falls
+// back to ATen operators, and so do nodes that no group holds: neighbours among them are one step. Invariant: each
+// value that another step or the caller reads is made by one step.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_PLANNER_H_
 #define FRAMEFUSE_BACKENDS_FUSION_PLANNER_H_
 

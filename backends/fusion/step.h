@@ -18,6 +18,7 @@ struct CallState {
   std::vector<at::Tensor>& slots;
   absl::Span<const std::int64_t> symbols;
   const std::vector<std::int64_t>& exprs;  // value of each size expression
+  bool fresh = false;                      // no result may be written over what a slot has
 
   std::int64_t Value(const ir::Dim& d) const {
     return d.is_constant() ? d.constant() : exprs[static_cast<std::size_t>(d.expr)];

@@ -200,7 +200,8 @@ absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::
 }
 
 bool CudaGraphRun::IsFree() const {
-  return std::none_of(made_.begin(), made_.end(), [](const Made& m) { return m.hidden && m.storage.use_count() > m.uses; });
+  return std::none_of(made_.begin(), made_.end(),
+                      [](const Made& m) { return m.hidden && m.storage.use_count() > m.uses; });
 }
 
 bool CudaGraphRun::Matches(absl::Span<const at::Tensor> inputs) const {

@@ -1,8 +1,8 @@
 // CudaGraphRun: one recording of an executable, with the memory that it reads and writes.
 // Invariant (soundness rule 21): what a replay overwrites nobody else holds. Visible outputs leave as copies in memory
-// of their own, or are made behind the replay by the executable's ending; hidden ones, which only a plan's own backward reads, stay in the recording's memory, and while one of
-// their storages is in use the recording is not free. An input is read where it lay when the run was recorded, or
-// copied to where the recording reads it.
+// of their own, or are made behind the replay by the executable's ending; hidden ones, which only a plan's own backward
+// reads, stay in the recording's memory, and while one of their storages is in use the recording is not free. An input
+// is read where it lay when the run was recorded, or copied to where the recording reads it.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RUN_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RUN_H_
 

@@ -16,8 +16,8 @@ namespace {
 struct Case {
   const char* name;
   const char* text;
-  std::vector<bool> apart;    // by output: it may be made apart
-  std::vector<bool> by_end;   // by output: the ending makes it; all false: there is none
+  std::vector<bool> apart;   // by output: it may be made apart
+  std::vector<bool> by_end;  // by output: the ending makes it; all false: there is none
   const char* refused = "";  // what is said instead
 };
 
@@ -73,9 +73,9 @@ TEST_P(Endings, MakeTheSameInFreshMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Text, Endings,
-    ::testing::Values(Case{"a_kernel_behind_a_product", R"(graph "g" functional
+INSTANTIATE_TEST_SUITE_P(Text, Endings,
+                         ::testing::Values(Case{"a_kernel_behind_a_product",
+                                                R"(graph "g" functional
 input %0: f32[256, 64] argument
 input %1: f32[64, 512] argument
 input %2: f32[256, 512] argument
@@ -84,8 +84,10 @@ input %2: f32[256, 512] argument
 %5: f32[2, 128, 512]{storage=0} = aten.view(%4, [2, 128, 512])
 output %5 user
 )",
-                           {true}, {true}},
-                      Case{"a_product_with_a_view_of_its_weight", R"(graph "g" functional
+                                                {true},
+                                                {true}},
+                                           Case{"a_product_with_a_view_of_its_weight",
+                                                R"(graph "g" functional
 input %0: f32[256, 64] argument
 input %1: f32[512, 64]{storage=0} argument
 %2: f32[256, 64] = aten.mul.Tensor(%0, %0)
@@ -95,8 +97,10 @@ input %1: f32[512, 64]{storage=0} argument
 output %5 user
 output %3 user
 )",
-                           {true, true}, {true, false}},
-                      Case{"what_is_hidden_is_recorded", R"(graph "g" functional
+                                                {true, true},
+                                                {true, false}},
+                                           Case{"what_is_hidden_is_recorded",
+                                                R"(graph "g" functional
 input %0: f32[256, 64] argument
 input %1: f32[64, 512] argument
 %2: f32[256, 512] = aten.mm(%0, %1)
@@ -104,16 +108,20 @@ input %1: f32[64, 512] argument
 output %3 user
 output %3 hidden
 )",
-                           {true, false}, {false, false}},
-                      Case{"small_results_are_recorded", R"(graph "g" functional
+                                                {true, false},
+                                                {false, false}},
+                                           Case{"small_results_are_recorded",
+                                                R"(graph "g" functional
 input %0: f32[16, 64] argument
 input %1: f32[64, 16] argument
 %2: f32[16, 16] = aten.mm(%0, %1)
 %3: f32[16, 16] = aten.exp(%2)
 output %3 user
 )",
-                           {true}, {false}},
-                      Case{"what_another_step_reads_is_recorded", R"(graph "g" functional
+                                                {true},
+                                                {false}},
+                                           Case{"what_another_step_reads_is_recorded",
+                                                R"(graph "g" functional
 input %0: f32[256, 256] argument
 input %1: f32[256, 256] argument
 %2: f32[256, 256] = aten.mm(%0, %1)
@@ -123,15 +131,19 @@ input %1: f32[256, 256] argument
 output %3 user
 output %5 user
 )",
-                           {true, true}, {false, false}},
-                      Case{"nothing_but_its_end", R"(graph "g" functional
+                                                {true, true},
+                                                {false, false}},
+                                           Case{"nothing_but_its_end",
+                                                R"(graph "g" functional
 input %0: f32[256, 512] argument
 input %1: f32[256, 512] argument
 %2: f32[256, 512] = aten.mul.Tensor(%0, %1)
 output %2 user
 )",
-                           {true}, {false}, "nothing else is done"}),
-    [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+                                                {true},
+                                                {false},
+                                                "nothing else is done"}),
+                         [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace framefuse

@@ -1,6 +1,5 @@
-// Executables whose runs are recorded and replayed, with a recorder that keeps a tape of what a pretended device was
-// told to do on raw addresses: what a replay must not overwrite, which inputs it reads where, and when nothing is
-// recorded.
+// Executables whose runs are recorded and replayed: what a replay must not overwrite, which inputs it reads where, and
+// when nothing is recorded.
 #include "backends/runtime/cuda_graph_executable.h"
 
 #include <ATen/TensorOperators.h>
@@ -14,142 +13,12 @@
 #include <thread>
 
 #include "absl/strings/str_replace.h"
-#include "backends/runtime/cuda_graph_recorder.h"
 #include "backends/runtime/recordable.h"
 #include "common/status.h"
+#include "tests/runtime/tape_recorder.h"
 
 namespace framefuse {
 namespace {
-
-using Tape = std::vector<std::function<void()>>;
-thread_local Tape* recorded_tape = nullptr;
-
-void Launch(std::function<void()> work) {
-  if (recorded_tape != nullptr) {
-    recorded_tape->push_back(std::move(work));
-  } else {
-    work();
-  }
-}
-
-struct Counts {
-  int begun = 0, replays = 0, alive = 0;
-};
-
-class TapeRecorder final : public CudaGraphRecorder {
- public:
-  static inline Counts counts;
-  static inline void* stream = nullptr;
-  static inline bool user_captures = false, fails = false, serves = true;
-
-  class Recording final : public CudaGraphRecording {
-   public:
-    explicit Recording(Tape tape) : tape_(std::move(tape)) { ++counts.alive; }
-    ~Recording() override { --counts.alive; }
-    absl::Status Replay() override {
-      ++counts.replays;
-      for (const auto& work : tape_) work();
-      return absl::OkStatus();
-    }
-
-   private:
-    Tape tape_;
-  };
-
-  absl::Status Serves(c10::Device) override {
-    return serves ? absl::OkStatus() : absl::UnavailableError("this device is not served");
-  }
-  absl::StatusOr<void*> CurrentStream(c10::Device) override {
-    if (user_captures) return absl::UnavailableError("captured");
-    return stream;
-  }
-  absl::StatusOr<std::unique_ptr<CudaGraphRecording>> Record(c10::Device,
-                                                             const std::function<absl::Status()>& work) override {
-    ++counts.begun;
-    Tape tape;
-    recorded_tape = &tape;
-    absl::Status status = work();
-    recorded_tape = nullptr;
-    if (fails) status = absl::InternalError("the device cannot record this");
-    if (!status.ok()) return status;
-    return std::make_unique<Recording>(std::move(tape));
-  }
-};
-
-using Work = std::function<void(absl::Span<const at::Tensor>, absl::Span<at::Tensor>)>;
-
-class TapedExecutable final : public Executable {
- public:
-  explicit TapedExecutable(Work work) : work_(std::move(work)) {}
-  absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t>,
-                   absl::Span<at::Tensor> outputs) const override {
-    work_(inputs, outputs);
-    return absl::OkStatus();
-  }
-  std::vector<PlanGroup> Explain() const override { return {}; }
-
- private:
-  Work work_;
-};
-
-// result[i] = f(a[i], b[i]) of dense f32 tensors, by the addresses that they have now.
-template <typename F>
-void Elementwise(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, F f) {
-  float* out = result.data_ptr<float>();
-  const float *x = a.const_data_ptr<float>(), *y = b.const_data_ptr<float>();
-  Launch([out, x, y, n = result.numel(), f] {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = f(x[i], y[i]);
-  });
-}
-
-constexpr char kTwoInputs[] = R"(graph "g" functional
-input %0: f32[4, 3] argument
-input %1: f32[4, 3] argument
-%2: f32[4, 3] = aten.mul.Tensor(%0, %1)
-%3: f32[4, 3] = aten.add.Tensor(%0, %1, alpha=1)
-output %2 user
-output %3 hidden
-)";
-
-// Outputs: x * y, visible; x + y, hidden where `first_kept_output` says so.
-void ProductAndSum(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
-  out[0] = at::empty({4, 3});
-  out[1] = at::empty({4, 3});
-  Elementwise(out[0], in[0], in[1], [](float a, float b) { return a * b; });
-  Elementwise(out[1], in[0], in[1], [](float a, float b) { return a + b; });
-}
-
-class Recorded : public ::testing::Test {
- protected:
-  Recorded() {
-    SetCudaGraphRecorder(std::make_unique<TapeRecorder>());
-    TapeRecorder::counts = {};
-    TapeRecorder::stream = nullptr;
-    TapeRecorder::user_captures = TapeRecorder::fails = false;
-    TapeRecorder::serves = true;
-  }
-  ~Recorded() override { SetCudaGraphRecorder(nullptr); }
-
-  static std::unique_ptr<Executable> Make(Work work, const char* text = kTwoInputs, int first_kept = 1,
-                                          int first_tangent = -1) {
-    absl::StatusOr<ir::Graph> graph = ir::Parse(text);
-    EXPECT_TRUE(graph.ok()) << MessageOf(graph.status());
-    BackendOptions options;
-    options.first_kept_output = first_kept;
-    options.first_tangent = first_tangent;
-    const ExecutableFactory factory = RecordingFactory([work](ir::Graph, const BackendOptions&) {
-      return absl::StatusOr<std::unique_ptr<Executable>>(std::make_unique<TapedExecutable>(work));
-    });
-    return *factory(*std::move(graph), options);
-  }
-  static std::vector<at::Tensor> Run(const Executable& executable, const std::vector<at::Tensor>& inputs,
-                                     std::size_t outputs = 2) {
-    std::vector<at::Tensor> results(outputs);
-    EXPECT_TRUE(executable.Run(inputs, {}, absl::MakeSpan(results)).ok());
-    return results;
-  }
-  const Counts& counts() const { return TapeRecorder::counts; }
-};
 
 TEST_F(Recorded, VisibleResultsStayAsTheyWere) {
   const auto executable = Make(ProductAndSum);
@@ -365,70 +234,6 @@ TEST_F(Recorded, RecordingsEndWithTheirExecutable) {
   executable.reset();
   EXPECT_EQ(counts().alive, 0);
   EXPECT_TRUE(at::equal(sum, x + y));
-}
-
-// (x + y) * x is made behind what is recorded; x + y is hidden, and read by the end.
-class WithEnding final : public Executable {
- public:
-  explicit WithEnding(bool* apart) : apart_(apart) {}
-  absl::Status Run(absl::Span<const at::Tensor> in, absl::Span<const std::int64_t>,
-                   absl::Span<at::Tensor> out) const override {
-    Begin(in, out);
-    return Sums(out[1]).Run(in, out);
-  }
-  absl::Status RunToEnding(absl::Span<const at::Tensor> in, absl::Span<const std::int64_t>, absl::Span<at::Tensor> out,
-                           const std::vector<bool>& apart, std::unique_ptr<Ending>* ending) const override {
-    *apart_ = apart[0] && !apart[1];
-    Begin(in, out);
-    *ending = std::make_unique<Sums>(out[1]);
-    return absl::OkStatus();
-  }
-  std::vector<PlanGroup> Explain() const override { return {}; }
-
- private:
-  class Sums final : public Ending {
-   public:
-    explicit Sums(at::Tensor sum) : sum_(std::move(sum)) {}
-    absl::Status Run(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) const override {
-      out[0] = at::empty({4, 3});
-      Elementwise(out[0], sum_, in[0], [](float a, float b) { return a * b; });
-      return absl::OkStatus();
-    }
-
-   private:
-    at::Tensor sum_;
-  };
-
-  static void Begin(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
-    out[1] = at::empty({4, 3});
-    Elementwise(out[1], in[0], in[1], [](float a, float b) { return a + b; });
-  }
-
-  bool* apart_;
-};
-
-TEST_F(Recorded, AnEndingRunsBehindEachReplay) {
-  bool apart = false;
-  const ExecutableFactory factory = RecordingFactory([&](ir::Graph, const BackendOptions&) {
-    return absl::StatusOr<std::unique_ptr<Executable>>(std::make_unique<WithEnding>(&apart));
-  });
-  BackendOptions options;
-  options.first_kept_output = 1;
-  const auto executable = *factory(*ir::Parse(kTwoInputs), options);
-  const at::Tensor y = at::randn({4, 3});
-  std::vector<at::Tensor> xs, results;
-  std::vector<const void*> sums;
-  for (int i = 0; i < 12; ++i) {
-    xs.push_back(at::randn({4, 3}));
-    const std::vector<at::Tensor> got = Run(*executable, {xs.back(), y});
-    results.push_back(got[0]);
-    sums.push_back(got[1].const_data_ptr());
-  }
-  EXPECT_TRUE(apart);
-  EXPECT_EQ(counts().begun, 1);  // what the ending holds does not keep the recording
-  EXPECT_GE(counts().replays, 7);
-  EXPECT_EQ(sums[10], sums[11]);
-  for (std::size_t i = 0; i < xs.size(); ++i) EXPECT_TRUE(at::equal(results[i], (xs[i] + y) * xs[i])) << i;
 }
 
 TEST_F(Recorded, ThreadsShareAnExecutable) {
