@@ -371,7 +371,8 @@ BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& varian
   }
   for (std::size_t s : variant.looked_at) look_at(s);
   const ir::NodeIndex refusing = detached_.FirstRefusing(*plan_, variant.readers);
-  const bool first = unpacked.error == nullptr || refusing < unpacked.failed;
+  // A node asks first whether what it has saved was detached.
+  const bool first = unpacked.error == nullptr || refusing <= unpacked.failed;
   if (refusing != ir::kNoNode && first) unpacked = {{}, refusing, DetachedResults::Error()};
   return unpacked;
 }

@@ -100,8 +100,10 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void Remove(const CompiledBackward& node);
   std::size_t Add(OutputGate& gate);
   void RemoveGate(std::size_t place);
-  // The node of a result that is a view, with its turn (ir::Output::turns). `gradient`: of the input whose view it is.
-  void AddView(torch::autograd::Node& node, std::int32_t turn, std::int32_t gradient);
+  // The node of a result that is a view, with its turn (ir::Output::turns).
+  void AddView(torch::autograd::Node& node, std::int32_t turn);
+  // One comes in a turn that is not known.
+  void HasHiddenView() { has_hidden_view_ = true; }
   // Of the pass under way.
   Pass& PassOfNow();
   Waiting WaitingIn(const Pass& pass, CompiledBackward& running);
@@ -169,13 +171,14 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     torch::autograd::Node* node = nullptr;  // null: it has died
     OutputGate* gate = nullptr;
     std::int32_t turn = -1;
-    std::int32_t gradient = -1;  // of the input whose view it is
-    bool LeadsTo(std::size_t gradient, const BackwardPlan& plan) const;
   };
   class ViewHook;
   // Those that the pass still comes to, the next one first.
   std::vector<Place> PlacesAfter(const Pass& pass, std::size_t place, bool all);
   std::vector<CompiledBackward*> NodesOfPass();
+  // By gradient: whether the leaf behind it waits for one of these places, or for nodes that are none of this run's.
+  std::vector<bool> WaitForOthers(absl::Span<const torch::autograd::Edge> edges,
+                                  absl::Span<CompiledBackward* const> nodes, absl::Span<const Place> to_come) const;
   // The first of the nodes before `turn` that fails, with its error.
   Unpacked FirstFailure(const std::vector<std::int32_t>& readers, std::int64_t turn, torch::autograd::Node& node);
   Unpacked UnpackFor(const BackwardPlan::Variant& variant, const GradientTargets& targets) const;
@@ -209,6 +212,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   };
   std::vector<SeenWritten> seen_written_;
   bool writes_views_ = false;
+  bool has_hidden_view_ = false;
   std::vector<std::int64_t> symbols_;
   DetachedResults detached_;
   std::mutex mutex_;                      // of what follows

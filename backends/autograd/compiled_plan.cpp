@@ -296,8 +296,7 @@ class CompiledPlan final : public Plan {
     FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(backward->AllInputs()));
     std::vector<OutputHistory::Written> written;
     for (const Mutation& m : mutations_) written.push_back({m.output, m.read});
-    std::vector<OutputHistory::View> seen =
-        ViewsInTurn(user_outputs_, forward_output_, with_history_, backward->joint());
+    std::vector<OutputHistory::View> seen = ViewsInTurn(user_outputs_, forward_output_, backward->joint());
     history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs),
                                                std::move(written), std::move(seen));
     return absl::OkStatus();

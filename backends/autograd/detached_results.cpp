@@ -1,5 +1,6 @@
 #include "backends/autograd/detached_results.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -37,6 +38,21 @@ class MetaThatTells final : public autograd::AutogradMeta {
   std::shared_ptr<std::atomic<bool>> died_detached_;
 };
 
+bool Contains(const std::vector<std::int64_t>& turns, std::int64_t turn) {
+  return std::find(turns.begin(), turns.end(), turn) != turns.end();
+}
+
+// Those of autograd.Functions stand behind a result's own turn. A second derivative is refused: it would have to see no
+// history in what they have saved.
+std::vector<std::int64_t> TakingItAsItIs(const ir::Graph& joint) {
+  if (at::GradMode::is_enabled()) return {};
+  for (const ir::Output& o : joint.outputs) {
+    const bool is_result = o.role == ir::OutputRole::kUser || o.role == ir::OutputRole::kMutatedInput;
+    if (is_result && o.turns.size() > 1) return {o.turns.begin() + 1, o.turns.end()};
+  }
+  return {};
+}
+
 }  // namespace
 
 void DetachedResults::Watch(std::size_t saved, const at::Tensor& result) {
@@ -58,11 +74,13 @@ bool DetachedResults::Watched::IsDetached() const {
 
 ir::NodeIndex DetachedResults::FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const {
   ir::NodeIndex first = ir::kNoNode;
+  const std::vector<std::int64_t> functions = TakingItAsItIs(plan.joint());
   for (const Watched& w : watched_) {
     if (!w.IsDetached()) continue;
     const std::vector<std::int64_t>& by = plan.saved()[w.saved].saved_by;
     const auto refuses = [&](std::int32_t n) {
-      return std::find(by.begin(), by.end(), plan.graph().nodes[At(n)].sequence) != by.end();
+      const std::int64_t turn = plan.graph().nodes[At(n)].sequence;
+      return Contains(by, turn) && !Contains(functions, turn);
     };
     const auto n = std::find_if(readers.begin(), readers.end(), refuses);
     if (n == readers.end()) continue;

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "backends/autograd/backward_run.h"
@@ -28,15 +29,6 @@ std::exception_ptr UsedUp() {
   } catch (...) {
     return std::current_exception();
   }
-}
-
-// Gradients go through nodes of torch's own then, on the way from one output to the next. What comes to a leaf that way
-// is not known before.
-bool AnyTangentOfView(const BackwardPlan& plan) {
-  for (std::size_t t = 0; t < plan.tangents().size(); ++t) {
-    if (plan.IsOfView(t)) return true;
-  }
-  return false;
 }
 
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
@@ -134,13 +126,13 @@ class BackwardRun::ViewHook final : public autograd::FunctionPostHook, public Ow
   std::size_t place_;
 };
 
-void BackwardRun::AddView(autograd::Node& node, std::int32_t turn, std::int32_t gradient) {
+void BackwardRun::AddView(autograd::Node& node, std::int32_t turn) {
   if (!IsJoint()) return;
   std::size_t place = 0;
   {
     const std::lock_guard lock(mutex_);
     place = places_.size();
-    places_.push_back({&node, nullptr, turn, gradient});
+    places_.push_back({&node, nullptr, turn});
   }
   node.add_post_hook(std::make_unique<ViewHook>(shared_from_this(), node, place));
 }
@@ -190,7 +182,8 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
     if (plan_->TurnOfNode(n) < turn) run.push_back(n);
   }
   Unpacked found{{}, FirstUsedUp(run), nullptr};
-  if (found.failed != ir::kNoNode) found.error = UsedUp();
+  const ir::NodeIndex used_up = found.failed;
+  if (used_up != ir::kNoNode) found.error = UsedUp();
   for (std::size_t s = 0; s < saved_.size() && !run.empty(); ++s) {
     const std::vector<std::int32_t>& of_value = plan_->use().ReadersOf(s);
     const auto n = std::find_if(of_value.begin(), of_value.end(),
@@ -204,20 +197,39 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
     }
   }
   const ir::NodeIndex refusing = detached_.FirstRefusing(*plan_, run);
-  const bool first = found.error == nullptr || refusing < found.failed;
+  const bool first = found.error == nullptr || refusing < found.failed || (refusing == found.failed && used_up != refusing);
   if (refusing != ir::kNoNode && first) found = {{}, refusing, DetachedResults::Error()};
   return found;
 }
 
-bool BackwardRun::Place::LeadsTo(std::size_t g, const BackwardPlan& plan) const {
-  return gate != nullptr ? plan.Reaches(g, gate->tangent()) : gradient == static_cast<std::int32_t>(g);
+std::vector<bool> BackwardRun::WaitForOthers(absl::Span<const autograd::Edge> edges,
+                                             absl::Span<CompiledBackward* const> nodes,
+                                             absl::Span<const Place> to_come) const {
+  std::unordered_map<const autograd::Node*, int> ours;  // edges
+  for (const CompiledBackward* node : nodes) {
+    for (const autograd::Edge& e : node->next_edges()) {
+      if (e.is_valid()) ++ours[e.function.get()];
+    }
+  }
+  std::vector<bool> wait(plan_->gradients().size());
+  autograd::GraphTask& task = *PassUnderWay();
+  const std::lock_guard task_lock(task.mutex_);
+  for (std::size_t g = 0; g < edges.size(); ++g) {
+    wait[g] = std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) {
+      return p.gate != nullptr && plan_->Reaches(g, p.gate->tangent());
+    });
+    autograd::Node* const leaf = edges[g].function.get();
+    const auto left = task.dependencies_.find(leaf);
+    if (leaf != nullptr && left != task.dependencies_.end() && left->second > ours[leaf]) wait[g] = true;
+  }
+  return wait;
 }
 
 void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, bool fails) {
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
   std::vector<Place> to_come = PlacesAfter(pass, place, /*all=*/false);
-  if (to_come.empty() || writes_views_ || AnyTangentOfView(*plan_)) return;
+  if (to_come.empty() || writes_views_ || has_hidden_view_) return;
   const Place next = to_come.front();
   if (!fails && !IsObserved(next, /*by_code=*/false)) return;
   const std::int32_t mine = places_[place].turn;
@@ -232,11 +244,10 @@ void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, boo
   const Unpacked failure = FirstFailure(readers, until, gate);
   if (failure.error != nullptr) until = plan_->TurnOfNode(failure.failed);
   to_come = PlacesAfter(pass, place, /*all=*/true);
+  const std::vector<bool> wait = WaitForOthers(asked.edges, nodes, to_come);
   for (std::size_t g = 0; g < key.wanted.size(); ++g) {
     const std::int32_t turn = plan_->TurnOf(g, key.defined);
-    const bool waits =
-        std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) { return p.LeadsTo(g, *plan_); });
-    if (turn < 0 || turn >= until || waits) key.wanted[g] = '0';
+    if (turn < 0 || turn >= until || wait[g]) key.wanted[g] = '0';
   }
   const GradientTargets targets{gate, asked.edges, asked.first_made};
   const bool seen = fails || failure.error != nullptr || IsObserved(next, /*by_code=*/true) || AnyLeafHasHooks(targets);

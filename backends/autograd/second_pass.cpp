@@ -51,6 +51,9 @@ class BackwardRun::SecondPass {
   // A saved value with its history.
   at::Tensor StartOf(std::size_t saved);
   void SetHistoryOfWritten(const SavedValue& s, at::Tensor* t) const;
+  // What `input` is written with comes from there.
+  autograd::Edge EdgeToWriter(std::int32_t input) const;
+  static bool IsInPass(const autograd::GraphTask& task, OutputGate* gate);
   // What an input held before the graph wrote it uncounted: eager's nodes have saved the input itself, and a second
   // derivative that comes to them reads what it holds now.
   void StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t);
@@ -81,8 +84,35 @@ void BackwardRun::SecondPass::SetHistoryOfWritten(const SavedValue& s, at::Tenso
     if (w.input != s.of_written) continue;
     auto seen = w.node.lock();
     *t = t->detach();
-    if (seen) autograd::impl::set_gradient_edge(*t, {std::move(seen), w.input_nr});
+    // A view that was written has its node as long as somebody has the view. Eager's node that has saved it leads to
+    // itself then.
+    autograd::Edge edge = seen ? autograd::Edge(std::move(seen), w.input_nr) : EdgeToWriter(w.input);
+    if (edge.is_valid()) autograd::impl::set_gradient_edge(*t, std::move(edge));
   }
+}
+
+autograd::Edge BackwardRun::SecondPass::EdgeToWriter(std::int32_t input) const {
+  const ir::Graph& joint = plan_.joint();
+  const auto writes = [&](std::size_t tangent) {
+    const ir::Output& o = joint.outputs[At(joint.inputs[At(plan_.tangents()[tangent])].tangent_of)];
+    return o.role == ir::OutputRole::kMutatedInput && o.input == input;
+  };
+  if (!run_.HasGates()) return writes(0) ? autograd::Edge(node_.getptr(), /*input_nr=*/0) : autograd::Edge();
+  autograd::GraphTask* const task = PassUnderWay();
+  if (task == nullptr) return {};
+  const std::lock_guard lock(run_.mutex_);
+  const std::lock_guard task_lock(task->mutex_);
+  for (const Place& place : run_.places_) {
+    const bool is_there = place.gate != nullptr && IsInPass(*task, place.gate);
+    if (is_there && writes(place.gate->tangent())) return {place.gate->getptr(), /*input_nr=*/0};
+  }
+  return {};
+}
+
+// One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
+bool BackwardRun::SecondPass::IsInPass(const autograd::GraphTask& task, OutputGate* gate) {
+  const auto& roots = task.graph_roots_;
+  return task.nodes_in_graph_.contains(gate) || std::find(roots.begin(), roots.end(), gate) != roots.end();
 }
 
 at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
@@ -219,10 +249,7 @@ BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPasse
   const std::lock_guard task_lock(task->mutex_);
   for (const Place& place : run_.places_) {
     OutputGate* const gate = place.gate;
-    // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
-    const auto& roots = task->graph_roots_;
-    const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();
-    if (gate == nullptr || (!is_root && !task->nodes_in_graph_.contains(gate))) continue;
+    if (gate == nullptr || !IsInPass(*task, gate)) continue;
     if (plan_.IsOfView(gate->tangent())) continue;
     if (saved[gate->tangent()] == '1' || gate->IsObserved()) add(gate->tangent(), *gate);
   }

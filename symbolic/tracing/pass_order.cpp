@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "symbolic/tracing/output_aliases.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -136,6 +137,7 @@ class Pass {
     std::int32_t turn = 0;
     for (Node* n : nodes_) {
       order.nodes.emplace(static_cast<std::int64_t>(n->sequence_nr()), turn);
+      if (IsOfFunction(*n)) order.functions.push_back(turn);
       rank[n] = turn++;
       for (Node* i : InputsAfter(n)) {
         for (std::size_t o = 0; o < outputs_.size(); ++o) {
@@ -214,7 +216,11 @@ void GiveTurns(const PassOrder& order, const std::vector<std::size_t>& outputs, 
     n.sequence = it == order.nodes.end() ? -1 : it->second;
   }
   const bool any_order = outputs.size() + views.size() > 1;
-  for (std::size_t k = 0; k < outputs.size() && any_order; ++k) graph.outputs[outputs[k]].turns = {order.outputs[k]};
+  for (std::size_t k = 0; k < outputs.size() && any_order; ++k) {
+    std::vector<std::int32_t>& turns = graph.outputs[outputs[k]].turns;
+    turns = {order.outputs[k]};
+    turns.insert(turns.end(), order.functions.begin(), order.functions.end());
+  }
   for (std::size_t k = 0; k < views.size(); ++k) graph.outputs[views[k]].turns = {order.views[k]};
 }
 
