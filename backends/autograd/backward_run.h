@@ -100,8 +100,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void Remove(const CompiledBackward& node);
   std::size_t Add(OutputGate& gate);
   void RemoveGate(std::size_t place);
-  // The node of a result that is a view, with its turn (ir::Output::turns).
-  void AddView(torch::autograd::Node& node, std::int32_t turn);
+  // The node of a result that is a view, with its turn (ir::Output::turns). `tangent`: others were computed with it.
+  void AddView(const torch::autograd::Edge& edge, std::int32_t turn, std::int32_t tangent);
   // One comes in a turn that is not known.
   void HasHiddenView() { has_hidden_view_ = true; }
   // Of the pass under way.
@@ -171,6 +171,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     torch::autograd::Node* node = nullptr;  // null: it has died
     OutputGate* gate = nullptr;
     std::int32_t turn = -1;
+    std::int32_t tangent = -1;   // -1: a view that nothing was computed with
+    std::uint32_t input_nr = 0;  // of the node
   };
   class ViewHook;
   // Those that the pass still comes to, the next one first.

@@ -72,17 +72,18 @@ bool DetachedResults::Watched::IsDetached() const {
   return !at::Tensor(std::move(impl)).grad_fn();
 }
 
+bool DetachedResults::IsRefused(const BackwardPlan& plan, std::size_t saved, std::int32_t reader) const {
+  const auto is_it = [&](const Watched& w) { return w.saved == saved && w.IsDetached(); };
+  if (std::none_of(watched_.begin(), watched_.end(), is_it)) return false;
+  const std::int64_t turn = plan.graph().nodes[At(reader)].sequence;
+  return Contains(plan.saved()[saved].saved_by, turn) && !Contains(TakingItAsItIs(plan.joint()), turn);
+}
+
 ir::NodeIndex DetachedResults::FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const {
   ir::NodeIndex first = ir::kNoNode;
-  const std::vector<std::int64_t> functions = TakingItAsItIs(plan.joint());
   for (const Watched& w : watched_) {
-    if (!w.IsDetached()) continue;
-    const std::vector<std::int64_t>& by = plan.saved()[w.saved].saved_by;
-    const auto refuses = [&](std::int32_t n) {
-      const std::int64_t turn = plan.graph().nodes[At(n)].sequence;
-      return Contains(by, turn) && !Contains(functions, turn);
-    };
-    const auto n = std::find_if(readers.begin(), readers.end(), refuses);
+    const auto refuses = [&](std::int32_t n) { return IsRefused(plan, w.saved, n); };
+    const auto n = w.IsDetached() ? std::find_if(readers.begin(), readers.end(), refuses) : readers.end();
     if (n == readers.end()) continue;
     const ir::NodeIndex node = plan.FirstOfTurn(*n);
     if (first == ir::kNoNode || node < first) first = node;

@@ -25,6 +25,8 @@ class DetachedResults {
   void Watch(std::size_t saved, const at::Tensor& result);
   // The first node of eager's, of those that the readers are of, that refuses a result; kNoNode: none.
   ir::NodeIndex FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const;
+  // Whether a node of eager's refuses the saved value.
+  bool IsRefused(const BackwardPlan& plan, std::size_t saved, std::int32_t reader) const;
   // As eager's SavedVariable raises.
   static std::exception_ptr Error();
 

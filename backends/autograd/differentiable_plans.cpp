@@ -97,7 +97,7 @@ std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& r
   const std::vector<bool> computed = ComputedFor(readers);
   std::string results(plan_.tangents().size(), '0');
   for (std::size_t t = 0; t < results.size(); ++t) {
-    const ValueId result = plan_.IsOfView(t) ? kNoValue : ResultOf(t, plan_.joint());
+    const ValueId result = ResultOf(t, plan_.joint());
     for (std::size_t s = 0; s < computed.size() && result != kNoValue; ++s) {
       if (computed[s] && plan_.saved()[s].value == result) results[t] = '1';
     }

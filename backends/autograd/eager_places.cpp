@@ -99,7 +99,8 @@ BackwardRun::Accumulated BackwardRun::Accumulate(const BackwardPlan::Key& early,
 
 std::size_t BackwardRun::Add(OutputGate& gate) {
   const std::lock_guard lock(mutex_);
-  places_.push_back({&gate, &gate, plan_->TurnOfOutput(gate.tangent())});
+  const auto tangent = static_cast<std::int32_t>(gate.tangent());
+  places_.push_back({&gate, &gate, plan_->TurnOfOutput(gate.tangent()), tangent});
   return places_.size() - 1;
 }
 
@@ -126,15 +127,15 @@ class BackwardRun::ViewHook final : public autograd::FunctionPostHook, public Ow
   std::size_t place_;
 };
 
-void BackwardRun::AddView(autograd::Node& node, std::int32_t turn) {
+void BackwardRun::AddView(const autograd::Edge& edge, std::int32_t turn, std::int32_t tangent) {
   if (!IsJoint()) return;
   std::size_t place = 0;
   {
     const std::lock_guard lock(mutex_);
     place = places_.size();
-    places_.push_back({&node, nullptr, turn});
+    places_.push_back({edge.function.get(), nullptr, turn, tangent, edge.input_nr});
   }
-  node.add_post_hook(std::make_unique<ViewHook>(shared_from_this(), node, place));
+  edge.function->add_post_hook(std::make_unique<ViewHook>(shared_from_this(), *edge.function, place));
 }
 
 std::vector<BackwardRun::Place> BackwardRun::PlacesAfter(const Pass& pass, std::size_t place, bool all) {
@@ -182,8 +183,7 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
     if (plan_->TurnOfNode(n) < turn) run.push_back(n);
   }
   Unpacked found{{}, FirstUsedUp(run), nullptr};
-  const ir::NodeIndex used_up = found.failed;
-  if (used_up != ir::kNoNode) found.error = UsedUp();
+  if (found.failed != ir::kNoNode) found.error = UsedUp();
   for (std::size_t s = 0; s < saved_.size() && !run.empty(); ++s) {
     const std::vector<std::int32_t>& of_value = plan_->use().ReadersOf(s);
     const auto n = std::find_if(of_value.begin(), of_value.end(),
@@ -193,11 +193,11 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
       saved_[s].unpack(NodeFor(s, node));
     } catch (const c10::Error&) {
       found.failed = plan_->FirstOfTurn(*n);
-      found.error = std::current_exception();
+      found.error = detached_.IsRefused(*plan_, s, *n) ? DetachedResults::Error() : std::current_exception();
     }
   }
   const ir::NodeIndex refusing = detached_.FirstRefusing(*plan_, run);
-  const bool first = found.error == nullptr || refusing < found.failed || (refusing == found.failed && used_up != refusing);
+  const bool first = found.error == nullptr || refusing < found.failed;
   if (refusing != ir::kNoNode && first) found = {{}, refusing, DetachedResults::Error()};
   return found;
 }

@@ -236,7 +236,7 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
   autograd::edge_list made(outputs_.size());
   auto view = views_.begin();
   for (std::size_t g = 0; g < gates_.size(); ++g) {
-    for (; view != views_.end() && view->gate <= g; ++view) MakeView(view->view, *run, seen);
+    for (; view != views_.end() && view->gate <= g; ++view) MakeView(view->view, /*tangent=*/-1, *run, seen);
     const Gate& gate = gates_[g];
     const std::int32_t output = outputs_[gate.output];
     if (!IsOfView(gate.output)) {
@@ -247,7 +247,7 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
       made[gate.output] = autograd::Edge(std::move(node), /*input_nr=*/0);
     }
     if (IsOfView(gate.output) && gate.is_view_in_turn) {
-      MakeView({output, TurnOf(gate.output)}, *run, seen);
+      MakeView({output, TurnOf(gate.output)}, static_cast<std::int32_t>(gate.output), *run, seen);
     } else if (IsOfView(gate.output)) {
       run->HasHiddenView();
     }
@@ -256,12 +256,13 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
     made[gate.output] = t.requires_grad() ? autograd::impl::gradient_edge(t) : autograd::Edge();
     if (IsWritten(gate.output)) run->SeeWritten(OutputOf(gate.output)->input, t, made[gate.output]);
   }
-  for (; view != views_.end(); ++view) MakeView(view->view, *run, seen);
+  for (; view != views_.end(); ++view) MakeView(view->view, /*tangent=*/-1, *run, seen);
 }
 
-void OutputHistory::MakeView(const View& view, BackwardRun& run, absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
+void OutputHistory::MakeView(const View& view, std::int32_t tangent, BackwardRun& run,
+                             absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
   const at::Tensor t = seen(view.output);
-  if (t.requires_grad() && t.grad_fn()) run.AddView(*t.grad_fn(), view.turn);
+  if (t.requires_grad() && t.grad_fn()) run.AddView(autograd::impl::gradient_edge(t), view.turn, tangent);
 }
 
 namespace {

@@ -58,7 +58,8 @@ class OutputHistory {
 
   void OrderGates();
   void PlaceViews(std::vector<View> views);
-  static void MakeView(const View& view, BackwardRun& run, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
+  static void MakeView(const View& view, std::int32_t tangent, BackwardRun& run,
+                       absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
   std::vector<std::size_t> CutPointsAfter(std::size_t output) const;
   torch::autograd::edge_list EdgesTo(const BackwardPlan::InputClass& inputs, absl::Span<const at::Tensor> given) const;

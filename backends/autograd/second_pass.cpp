@@ -53,7 +53,7 @@ class BackwardRun::SecondPass {
   void SetHistoryOfWritten(const SavedValue& s, at::Tensor* t) const;
   // What `input` is written with comes from there.
   autograd::Edge EdgeToWriter(std::int32_t input) const;
-  static bool IsInPass(const autograd::GraphTask& task, OutputGate* gate);
+  static bool IsInPass(const autograd::GraphTask& task, autograd::Node* node);
   // What an input held before the graph wrote it uncounted: eager's nodes have saved the input itself, and a second
   // derivative that comes to them reads what it holds now.
   void StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t);
@@ -110,9 +110,9 @@ autograd::Edge BackwardRun::SecondPass::EdgeToWriter(std::int32_t input) const {
 }
 
 // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
-bool BackwardRun::SecondPass::IsInPass(const autograd::GraphTask& task, OutputGate* gate) {
+bool BackwardRun::SecondPass::IsInPass(const autograd::GraphTask& task, autograd::Node* node) {
   const auto& roots = task.graph_roots_;
-  return task.nodes_in_graph_.contains(gate) || std::find(roots.begin(), roots.end(), gate) != roots.end();
+  return task.nodes_in_graph_.contains(node) || std::find(roots.begin(), roots.end(), node) != roots.end();
 }
 
 at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
@@ -235,12 +235,12 @@ at::Tensor BackwardRun::SecondPass::ElementsOf(std::size_t saved) {
 BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPassed(const std::string& saved) {
   ResultsPassed found{std::string(plan_.tangents().size(), '0'), {}};
   found.edges.resize(found.tangents.size());
-  const auto add = [&found](std::size_t tangent, autograd::Node& n) {
+  const auto add = [&found](std::size_t tangent, autograd::Node& n, std::uint32_t input_nr) {
     found.tangents[tangent] = '1';
-    found.edges[tangent] = autograd::Edge(n.getptr(), /*input_nr=*/0);
+    found.edges[tangent] = autograd::Edge(n.getptr(), input_nr);
   };
   if (!run_.HasGates()) {
-    if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_);
+    if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_, 0);
     return found;
   }
   autograd::GraphTask* const task = PassUnderWay();
@@ -248,10 +248,9 @@ BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPasse
   const std::lock_guard lock(run_.mutex_);
   const std::lock_guard task_lock(task->mutex_);
   for (const Place& place : run_.places_) {
-    OutputGate* const gate = place.gate;
-    if (gate == nullptr || !IsInPass(*task, gate)) continue;
-    if (plan_.IsOfView(gate->tangent())) continue;
-    if (saved[gate->tangent()] == '1' || gate->IsObserved()) add(gate->tangent(), *gate);
+    if (place.node == nullptr || place.tangent < 0 || !IsInPass(*task, place.node)) continue;
+    const std::size_t tangent = At(place.tangent);
+    if (saved[tangent] == '1' || OutputGate::IsSeen(*place.node)) add(tangent, *place.node, place.input_nr);
   }
   return found;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "backends/graph/grad_fn_name.h"
 #include "symbolic/tracing/output_aliases.h"
 
 namespace framefuse::tracing {
@@ -125,6 +126,13 @@ class Pass {
       if (follows(i)) following.push_back(i);
     }
     std::stable_sort(following.begin(), following.end(), [&](Node* a, Node* b) { return popped_[a] < popped_[b]; });
+    absl::flat_hash_map<Node*, std::int64_t> within;  // several of eager's nodes: it comes where the last one is done
+    const std::vector<std::int64_t> order = ir::OrderOfEdges(*n);
+    for (std::size_t e = 0; e < order.size(); ++e) {
+      std::int64_t& last = within.try_emplace(n->next_edge(e).function.get(), -1).first->second;
+      last = std::max(last, order[e]);
+    }
+    std::stable_sort(following.begin(), following.end(), [&](Node* a, Node* b) { return within[a] < within[b]; });
     std::size_t k = 0;
     for (Node*& i : inputs) i = follows(i) ? following[k++] : i;
     return inputs;
