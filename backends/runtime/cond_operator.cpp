@@ -277,7 +277,12 @@ std::vector<std::int64_t> OrderInCheckpoint(const torch::autograd::Node& node) {
   const std::vector<std::int64_t> of = cond->ctx_.saved_data.at("differentiable").toIntVector();
   for (std::size_t i = 0; i < of.size(); ++i) {
     const ir::ValueId v = backward->outputs[i].value;
-    order.at(At(of[i]) + 1) = v == ir::kNoValue ? -1 : definitions[At(v)];  // the condition's edge is the first
+    ir::NodeIndex made = v == ir::kNoValue ? ir::kNoNode : definitions[At(v)];
+    // Copies that give results memory of their own come last of all.
+    while (made != ir::kNoNode && ir::Is(backward->nodes[At(made)].op, ir::OpName::kClone)) {
+      made = definitions[At(backward->nodes[At(made)].args[0].value)];
+    }
+    order.at(At(of[i]) + 1) = made;  // the condition's edge is the first
   }
   return order;
 }
