@@ -262,27 +262,17 @@ std::string NameOfResult(const torch::autograd::Node& node, std::uint32_t output
   return cond == nullptr ? "" : cond->ctx_.saved_data.at("names").toListRef()[output].toStringRef();
 }
 
-// Eager has one node for the branches of torch.cond, but all of a checkpoint's, whose two branches are one. The branch's
-// backward was recorded in the order of the engine.
+// Eager has one node for the branches of torch.cond, but all of a checkpoint's: its backward says the turns.
 std::vector<std::int64_t> OrderInCheckpoint(const torch::autograd::Node& node) {
   const auto* cond = dynamic_cast<const torch::autograd::CppNode<CondFunction>*>(&node);
   if (cond == nullptr) return {};
-  const std::string& text = cond->ctx_.saved_data.at("true").toStringRef();
-  const std::string& other = cond->ctx_.saved_data.at("false").toStringRef();
-  const auto without_name = [](std::string_view t) { return t.substr(std::min(t.find('\n'), t.size())); };
-  if (without_name(text) != without_name(other)) return {};
-  const std::shared_ptr<const ir::Graph> backward = ParseBranch(text);
-  const std::vector<ir::NodeIndex> definitions = backward->Definitions();
-  std::vector<std::int64_t> order(node.num_outputs(), -1);
+  const std::shared_ptr<const ir::Graph> backward = ParseBranch(cond->ctx_.saved_data.at("true").toStringRef());
   const std::vector<std::int64_t> of = cond->ctx_.saved_data.at("differentiable").toIntVector();
+  std::vector<std::int64_t> order(node.num_outputs(), -1);
   for (std::size_t i = 0; i < of.size(); ++i) {
-    const ir::ValueId v = backward->outputs[i].value;
-    ir::NodeIndex made = v == ir::kNoValue ? ir::kNoNode : definitions[At(v)];
-    // Copies that give results memory of their own come last of all.
-    while (made != ir::kNoNode && ir::Is(backward->nodes[At(made)].op, ir::OpName::kClone)) {
-      made = definitions[At(backward->nodes[At(made)].args[0].value)];
-    }
-    order.at(At(of[i]) + 1) = made;  // the condition's edge is the first
+    const std::vector<std::int32_t>& turns = backward->outputs[i].turns;
+    if (turns.empty()) return {};
+    order.at(At(of[i]) + 1) = turns.front();  // the condition's edge is the first
   }
   return order;
 }
