@@ -1,6 +1,5 @@
 #include "backends/autograd/detached_results.h"
 
-#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -42,10 +41,10 @@ bool Contains(const std::vector<std::int64_t>& turns, std::int64_t turn) {
   return std::find(turns.begin(), turns.end(), turn) != turns.end();
 }
 
-// Those of autograd.Functions stand behind a result's own turn. A second derivative is refused: it would have to see no
-// history in what they have saved.
-std::vector<std::int64_t> TakingItAsItIs(const ir::Graph& joint) {
-  if (at::GradMode::is_enabled()) return {};
+}  // namespace
+
+// They stand behind a result's own turn.
+std::vector<std::int64_t> TurnsOfFunctions(const ir::Graph& joint) {
   for (const ir::Output& o : joint.outputs) {
     const bool is_result = o.role == ir::OutputRole::kUser || o.role == ir::OutputRole::kMutatedInput;
     if (is_result && o.turns.size() > 1) return {o.turns.begin() + 1, o.turns.end()};
@@ -53,7 +52,15 @@ std::vector<std::int64_t> TakingItAsItIs(const ir::Graph& joint) {
   return {};
 }
 
-}  // namespace
+std::string DetachedResults::Detached(std::size_t saved) const {
+  std::string detached;
+  for (const Watched& w : watched_) {
+    if (!w.IsDetached()) continue;
+    detached.resize(saved, '0');
+    detached[w.saved] = '1';
+  }
+  return detached;
+}
 
 void DetachedResults::Watch(std::size_t saved, const at::Tensor& result) {
   c10::TensorImpl* const impl = result.unsafeGetTensorImpl();
@@ -76,7 +83,7 @@ bool DetachedResults::IsRefused(const BackwardPlan& plan, std::size_t saved, std
   const auto is_it = [&](const Watched& w) { return w.saved == saved && w.IsDetached(); };
   if (std::none_of(watched_.begin(), watched_.end(), is_it)) return false;
   const std::int64_t turn = plan.graph().nodes[At(reader)].sequence;
-  return Contains(plan.saved()[saved].saved_by, turn) && !Contains(TakingItAsItIs(plan.joint()), turn);
+  return Contains(plan.saved()[saved].saved_by, turn) && !Contains(TurnsOfFunctions(plan.joint()), turn);
 }
 
 ir::NodeIndex DetachedResults::FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const {

@@ -215,9 +215,8 @@ std::vector<bool> BackwardRun::WaitForOthers(absl::Span<const autograd::Edge> ed
   autograd::GraphTask& task = *PassUnderWay();
   const std::lock_guard task_lock(task.mutex_);
   for (std::size_t g = 0; g < edges.size(); ++g) {
-    wait[g] = std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) {
-      return p.gate != nullptr && plan_->Reaches(g, p.gate->tangent());
-    });
+    wait[g] = std::any_of(to_come.begin(), to_come.end(),
+                          [&](const Place& p) { return p.gate != nullptr && plan_->Reaches(g, p.gate->tangent()); });
     autograd::Node* const leaf = edges[g].function.get();
     const auto left = task.dependencies_.find(leaf);
     if (leaf != nullptr && left != task.dependencies_.end() && left->second > ours[leaf]) wait[g] = true;

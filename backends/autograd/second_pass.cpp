@@ -278,7 +278,8 @@ autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tan
   readers_ = used->readers = ValueOrThrow(plan_.ReadersFor(key));
   const DifferentiablePlans& plans = plan_.differentiable();
   const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers));
-  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, passed.tangents, IsAnyStale()));
+  const std::string detached = run_.detached_.Detached(plan_.saved().size());
+  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, {passed.tangents, IsAnyStale(), detached}));
   std::vector<at::Tensor> inputs = InputsOf(*plan, tangents);
   UnknownValues unknown(stale_);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);

@@ -22,9 +22,7 @@ void Join(const std::vector<bool>& more, std::vector<bool>* all) {
 
 // Eager's node for a write into a view saves nothing, and yet serves one pass. No other of torch's makes the gradient's
 // memory so; a program's own has an origin.
-bool IsOfWriteIntoView(const Node& n) {
-  return n.origin < 0 && n.op->name() == "aten.new_empty_strided";
-}
+bool IsOfWriteIntoView(const Node& n) { return n.origin < 0 && n.op->name() == "aten.new_empty_strided"; }
 
 // Of a conditional: for each result the operands that either branch computes it from. Empty: of any other node, or one
 // whose branches are not known.

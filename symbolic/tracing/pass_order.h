@@ -21,7 +21,7 @@ struct PassOrder {
   std::vector<std::vector<std::int32_t>> inputs;  // of each input for each output, as in ir::Output::turns
   std::vector<std::int32_t> outputs;
   std::vector<std::int32_t> views;
-  std::vector<std::int32_t> functions;  // of nodes of autograd.Functions
+  std::vector<std::int32_t> functions;                    // of nodes of autograd.Functions
   absl::flat_hash_map<std::int64_t, std::int32_t> nodes;  // by an autograd node's number
 };
 

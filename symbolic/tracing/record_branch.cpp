@@ -171,8 +171,8 @@ class Joining {
       for (const at::Tensor& t : backward[which].tangents) inputs.push_back(ValueOf(t));
       std::vector<ir::Output> outputs = OutputsOf(backward[which].gradients);
       for (std::size_t i = 0; i < backward[which].turns.size(); ++i) outputs[i].turns = {backward[which].turns[i]};
-      FF_RETURN_IF_ERROR(Print(which == 1 ? "true_backward" : "false_backward", backward[which].nodes, inputs,
-                               outputs, &result_.backward[which]));
+      FF_RETURN_IF_ERROR(Print(which == 1 ? "true_backward" : "false_backward", backward[which].nodes, inputs, outputs,
+                               &result_.backward[which]));
     }
     return absl::OkStatus();
   }

@@ -162,6 +162,16 @@ def leaves_that_a_view_leads_to_as_well():
 
 
 @program(whole=False)
+def leaves_that_a_view_of_two_steps_leads_to():
+    def results_of(x, w):
+        whole = w.sin()
+        part = x[:1].expand(2, 2)
+        return whole, part, part * x * whole
+
+    return _in_turn(results_of, [2])
+
+
+@program(whole=False)
 def views_of_what_was_detached():
     def f(x):
         return x.detach().view(-1), x.detach()[0], x.view(-1).detach(), x.data.t()
@@ -214,6 +224,18 @@ def a_function_of_the_program_takes_what_was_detached():
         return y, Squared.apply(y)
 
     return _later(results_of, lambda results: results[0].detach_())
+
+
+@program(whole=False)
+def a_second_derivative_of_what_a_function_took_detached():
+    def run(x, w):
+        y = x.sin()
+        z = Squared.apply(y) * w
+        torch._dynamo.graph_break()
+        y.detach_()
+        return _second([z], [x, w])
+
+    return Case(run, matrix(2, 2).requires_grad_(), (matrix(2, 2) + 1).requires_grad_(), forward_only=True)
 
 
 @program(whole=False)
