@@ -101,9 +101,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::size_t Add(OutputGate& gate);
   void RemoveGate(std::size_t place);
   // The node of a result that is a view, with its turn (ir::Output::turns). `tangent`: others were computed with it.
+  // An edge that leads nowhere: one comes in a turn that is not known.
   void AddView(const torch::autograd::Edge& edge, std::int32_t turn, std::int32_t tangent);
-  // One comes in a turn that is not known.
-  void HasHiddenView() { has_hidden_view_ = true; }
   // Of the pass under way.
   Pass& PassOfNow();
   Waiting WaitingIn(const Pass& pass, CompiledBackward& running);
@@ -178,9 +177,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // Those that the pass still comes to, the next one first.
   std::vector<Place> PlacesAfter(const Pass& pass, std::size_t place, bool all);
   std::vector<CompiledBackward*> NodesOfPass();
-  // By gradient: whether the leaf behind it waits for one of these places, or for nodes that are none of this run's.
-  std::vector<bool> WaitForOthers(absl::Span<const torch::autograd::Edge> edges,
-                                  absl::Span<CompiledBackward* const> nodes, absl::Span<const Place> to_come) const;
   // The first of the nodes before `turn` that fails, with its error.
   Unpacked FirstFailure(const std::vector<std::int32_t>& readers, std::int64_t turn, torch::autograd::Node& node);
   Unpacked UnpackFor(const BackwardPlan::Variant& variant, const GradientTargets& targets) const;

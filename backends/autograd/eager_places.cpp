@@ -31,6 +31,24 @@ std::exception_ptr UsedUp() {
   }
 }
 
+// By edge: whether what it leads to waits for nodes besides these.
+std::vector<bool> WaitForOthers(absl::Span<const autograd::Edge> edges, absl::Span<CompiledBackward* const> nodes) {
+  std::unordered_map<const autograd::Node*, int> ours;  // edges
+  for (const CompiledBackward* node : nodes) {
+    for (const autograd::Edge& e : node->next_edges()) {
+      if (e.is_valid()) ++ours[e.function.get()];
+    }
+  }
+  std::vector<bool> wait;
+  autograd::GraphTask& task = *PassUnderWay();
+  const std::lock_guard task_lock(task.mutex_);
+  for (const autograd::Edge& e : edges) {
+    const auto left = task.dependencies_.find(e.function.get());
+    wait.push_back(e.is_valid() && left != task.dependencies_.end() && left->second > ours[e.function.get()]);
+  }
+  return wait;
+}
+
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
 
 }  // namespace
@@ -128,7 +146,8 @@ class BackwardRun::ViewHook final : public autograd::FunctionPostHook, public Ow
 };
 
 void BackwardRun::AddView(const autograd::Edge& edge, std::int32_t turn, std::int32_t tangent) {
-  if (!IsJoint()) return;
+  has_hidden_view_ = has_hidden_view_ || !edge.is_valid();
+  if (!IsJoint() || !edge.is_valid()) return;
   std::size_t place = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -202,28 +221,6 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
   return found;
 }
 
-std::vector<bool> BackwardRun::WaitForOthers(absl::Span<const autograd::Edge> edges,
-                                             absl::Span<CompiledBackward* const> nodes,
-                                             absl::Span<const Place> to_come) const {
-  std::unordered_map<const autograd::Node*, int> ours;  // edges
-  for (const CompiledBackward* node : nodes) {
-    for (const autograd::Edge& e : node->next_edges()) {
-      if (e.is_valid()) ++ours[e.function.get()];
-    }
-  }
-  std::vector<bool> wait(plan_->gradients().size());
-  autograd::GraphTask& task = *PassUnderWay();
-  const std::lock_guard task_lock(task.mutex_);
-  for (std::size_t g = 0; g < edges.size(); ++g) {
-    wait[g] = std::any_of(to_come.begin(), to_come.end(),
-                          [&](const Place& p) { return p.gate != nullptr && plan_->Reaches(g, p.gate->tangent()); });
-    autograd::Node* const leaf = edges[g].function.get();
-    const auto left = task.dependencies_.find(leaf);
-    if (leaf != nullptr && left != task.dependencies_.end() && left->second > ours[leaf]) wait[g] = true;
-  }
-  return wait;
-}
-
 void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, bool fails) {
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
@@ -243,10 +240,13 @@ void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, boo
   const Unpacked failure = FirstFailure(readers, until, gate);
   if (failure.error != nullptr) until = plan_->TurnOfNode(failure.failed);
   to_come = PlacesAfter(pass, place, /*all=*/true);
-  const std::vector<bool> wait = WaitForOthers(asked.edges, nodes, to_come);
+  const std::vector<bool> wait = WaitForOthers(asked.edges, nodes);
   for (std::size_t g = 0; g < key.wanted.size(); ++g) {
     const std::int32_t turn = plan_->TurnOf(g, key.defined);
-    if (turn < 0 || turn >= until || wait[g]) key.wanted[g] = '0';
+    const bool led_to = std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) {
+      return p.gate != nullptr && plan_->Reaches(g, p.gate->tangent());
+    });
+    if (turn < 0 || turn >= until || led_to || (g < wait.size() && wait[g])) key.wanted[g] = '0';
   }
   const GradientTargets targets{gate, asked.edges, asked.first_made};
   const bool seen = fails || failure.error != nullptr || IsObserved(next, /*by_code=*/true) || AnyLeafHasHooks(targets);

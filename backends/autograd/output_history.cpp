@@ -249,7 +249,7 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
     if (IsOfView(gate.output) && gate.is_view_in_turn) {
       MakeView({output, TurnOf(gate.output)}, static_cast<std::int32_t>(gate.output), *run, seen);
     } else if (IsOfView(gate.output)) {
-      run->HasHiddenView();
+      run->AddView({}, /*turn=*/-1, /*tangent=*/-1);
     }
     if (!gate.leads_to_what_is_seen) continue;
     const at::Tensor t = seen(output);

@@ -20,9 +20,9 @@ void Join(const std::vector<bool>& more, std::vector<bool>* all) {
   for (std::size_t t = 0; t < more.size(); ++t) (*all)[t] = (*all)[t] || more[t];
 }
 
-// Eager's node for a write into a view saves nothing, and yet serves one pass. No other of torch's makes the gradient's
-// memory so; a program's own has an origin.
-bool IsOfWriteIntoView(const Node& n) { return n.origin < 0 && n.op->name() == "aten.new_empty_strided"; }
+// Eager's node for a write into a view saves nothing, and yet serves one pass. No other of torch's first makes memory
+// like a tangent's and then fills it; what a program's own backward makes so has an origin.
+bool IsOfWriteIntoView(const Node& n) { return n.origin < 0 && ir::Has(n.op, ir::OpFact::kUnset); }
 
 // Of a conditional: for each result the operands that either branch computes it from. Empty: of any other node, or one
 // whose branches are not known.
