@@ -357,12 +357,16 @@ BackwardRun::Unpacked BackwardRun::UnpackFor(const BackwardPlan::Variant& varian
       return Unpack(s, targets.node);
     } catch (const c10::Error&) {  // a hook's error in Python goes on at once
       ir::NodeIndex node = 0;
+      bool refused = false;
       for (std::int32_t n : plan_->use().ReadersOf(s)) {
         if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
         node = plan_->FirstOfTurn(n);
+        refused = detached_.IsRefused(*plan_, s, n);
         break;
       }
-      if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};
+      if (unpacked.error != nullptr && node >= unpacked.failed) return {};
+      // A node asks of each tensor whether it was detached, and then for its version.
+      unpacked = {{}, node, refused ? DetachedResults::Error() : std::current_exception()};
       return {};
     }
   };

@@ -100,8 +100,9 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   void Remove(const CompiledBackward& node);
   std::size_t Add(OutputGate& gate);
   void RemoveGate(std::size_t place);
-  // The node of a result that is a view, with its turn (ir::Output::turns). `gradient`: of the input whose view it is.
-  void AddView(torch::autograd::Node& node, std::int32_t turn, std::int32_t gradient);
+  // The node of a result that is a view, with its turn (ir::Output::turns). `tangent`: others were computed with it.
+  // An edge that leads nowhere: one comes in a turn that is not known.
+  void AddView(const torch::autograd::Edge& edge, std::int32_t turn, std::int32_t tangent);
   // Of the pass under way.
   Pass& PassOfNow();
   Waiting WaitingIn(const Pass& pass, CompiledBackward& running);
@@ -169,8 +170,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     torch::autograd::Node* node = nullptr;  // null: it has died
     OutputGate* gate = nullptr;
     std::int32_t turn = -1;
-    std::int32_t gradient = -1;  // of the input whose view it is
-    bool LeadsTo(std::size_t gradient, const BackwardPlan& plan) const;
+    std::int32_t tangent = -1;   // -1: a view that nothing was computed with
+    std::uint32_t input_nr = 0;  // of the node
   };
   class ViewHook;
   // Those that the pass still comes to, the next one first.
@@ -209,6 +210,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   };
   std::vector<SeenWritten> seen_written_;
   bool writes_views_ = false;
+  bool has_hidden_view_ = false;
   std::vector<std::int64_t> symbols_;
   DetachedResults detached_;
   std::mutex mutex_;                      // of what follows

@@ -133,9 +133,16 @@ class CompiledPlan final : public Plan {
   };
 
   // Their values are never looked at.
-  void DropRebuiltOutputs(Graph& g) const {
-    for (ir::Output& o : g.outputs) {
-      if (o.role == ir::OutputRole::kUser && o.alias != ir::OutputAlias::kFresh) o.value = ir::kNoValue;
+  // But for views that others were computed with: a second derivative comes to them.
+  static void DropRebuiltOutputs(Graph& g) {
+    std::vector<bool> has_tangent(g.outputs.size(), false);
+    for (const ir::Input& in : g.inputs) {
+      if (in.role == ir::InputRole::kTangent) has_tangent[At(in.tangent_of)] = true;
+    }
+    for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+      ir::Output& o = g.outputs[i];
+      const bool rebuilt = o.role == ir::OutputRole::kUser && o.alias != ir::OutputAlias::kFresh;
+      if (rebuilt && !(ir::IsView(o) && has_tangent[i])) o.value = ir::kNoValue;
     }
   }
 
@@ -270,7 +277,12 @@ class CompiledPlan final : public Plan {
   }
 
   absl::Status CompileTraining(Graph graph, const CapturedReads& reads, Stopwatch& watch) {
+    std::vector<std::pair<std::size_t, ir::ValueId>> views;  // no forward makes them
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+      if (ir::IsView(graph.outputs[i])) views.emplace_back(i, std::exchange(graph.outputs[i].value, ir::kNoValue));
+    }
     FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(std::move(graph), options_));
+    for (const auto& [output, value] : views) parts.joint.outputs[output].value = value;
     AddReads(reads, &parts);
     watch.Lap("partition");
     if (options_.keeps_text || LogEnabled(LogArtifact::kAot)) {
@@ -296,8 +308,7 @@ class CompiledPlan final : public Plan {
     FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(backward->AllInputs()));
     std::vector<OutputHistory::Written> written;
     for (const Mutation& m : mutations_) written.push_back({m.output, m.read});
-    std::vector<OutputHistory::View> seen =
-        ViewsInTurn(user_outputs_, forward_output_, with_history_, backward->joint());
+    std::vector<OutputHistory::View> seen = ViewsInTurn(user_outputs_, forward_output_, backward->joint());
     history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs),
                                                std::move(written), std::move(seen));
     return absl::OkStatus();

@@ -37,7 +37,30 @@ class MetaThatTells final : public autograd::AutogradMeta {
   std::shared_ptr<std::atomic<bool>> died_detached_;
 };
 
+bool Contains(const std::vector<std::int64_t>& turns, std::int64_t turn) {
+  return std::find(turns.begin(), turns.end(), turn) != turns.end();
+}
+
 }  // namespace
+
+// They stand behind a result's own turn.
+std::vector<std::int64_t> TurnsOfFunctions(const ir::Graph& joint) {
+  for (const ir::Output& o : joint.outputs) {
+    const bool is_result = o.role == ir::OutputRole::kUser || o.role == ir::OutputRole::kMutatedInput;
+    if (is_result && o.turns.size() > 1) return {o.turns.begin() + 1, o.turns.end()};
+  }
+  return {};
+}
+
+std::string DetachedResults::Detached(std::size_t saved) const {
+  std::string detached;
+  for (const Watched& w : watched_) {
+    if (!w.IsDetached()) continue;
+    detached.resize(saved, '0');
+    detached[w.saved] = '1';
+  }
+  return detached;
+}
 
 void DetachedResults::Watch(std::size_t saved, const at::Tensor& result) {
   c10::TensorImpl* const impl = result.unsafeGetTensorImpl();
@@ -56,15 +79,18 @@ bool DetachedResults::Watched::IsDetached() const {
   return !at::Tensor(std::move(impl)).grad_fn();
 }
 
+bool DetachedResults::IsRefused(const BackwardPlan& plan, std::size_t saved, std::int32_t reader) const {
+  const auto is_it = [&](const Watched& w) { return w.saved == saved && w.IsDetached(); };
+  if (std::none_of(watched_.begin(), watched_.end(), is_it)) return false;
+  const std::int64_t turn = plan.graph().nodes[At(reader)].sequence;
+  return Contains(plan.saved()[saved].saved_by, turn) && !Contains(TurnsOfFunctions(plan.joint()), turn);
+}
+
 ir::NodeIndex DetachedResults::FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const {
   ir::NodeIndex first = ir::kNoNode;
   for (const Watched& w : watched_) {
-    if (!w.IsDetached()) continue;
-    const std::vector<std::int64_t>& by = plan.saved()[w.saved].saved_by;
-    const auto refuses = [&](std::int32_t n) {
-      return std::find(by.begin(), by.end(), plan.graph().nodes[At(n)].sequence) != by.end();
-    };
-    const auto n = std::find_if(readers.begin(), readers.end(), refuses);
+    const auto refuses = [&](std::int32_t n) { return IsRefused(plan, w.saved, n); };
+    const auto n = w.IsDetached() ? std::find_if(readers.begin(), readers.end(), refuses) : readers.end();
     if (n == readers.end()) continue;
     const ir::NodeIndex node = plan.FirstOfTurn(*n);
     if (first == ir::kNoNode || node < first) first = node;

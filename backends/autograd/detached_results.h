@@ -13,11 +13,15 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/autograd/backward_plan.h"
 
 namespace framefuse {
+
+// Of the nodes of autograd.Functions: they take what they have saved as it is, be it detached in place.
+std::vector<std::int64_t> TurnsOfFunctions(const ir::Graph& joint);
 
 class DetachedResults {
  public:
@@ -25,6 +29,10 @@ class DetachedResults {
   void Watch(std::size_t saved, const at::Tensor& result);
   // The first node of eager's, of those that the readers are of, that refuses a result; kNoNode: none.
   ir::NodeIndex FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const;
+  // Whether a node of eager's refuses the saved value.
+  bool IsRefused(const BackwardPlan& plan, std::size_t saved, std::int32_t reader) const;
+  // One character for each of `saved` values, '1': its result was detached; empty: none was.
+  std::string Detached(std::size_t saved) const;
   // As eager's SavedVariable raises.
   static std::exception_ptr Error();
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/autograd/detached_results.h"
 #include "backends/autograd/histories.h"
 #include "backends/autograd/saved_copies.h"
 #include "backends/autograd/saved_elements.h"
@@ -50,11 +51,12 @@ void DifferentiablePlans::FindInputs() {
 }
 
 absl::StatusOr<const DifferentiablePlan*> DifferentiablePlans::Find(const BackwardPlan::Key& key,
-                                                                    const std::string& through, bool watch) const {
+                                                                    const Wish& wish) const {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<DifferentiablePlan>& found = found_[absl::StrCat(key.Name(), "|", through, watch ? "|watched" : "")];
+  std::unique_ptr<DifferentiablePlan>& found =
+      found_[absl::StrCat(key.Name(), "|", wish.through, wish.watch ? "|watched|" : "|", wish.detached)];
   if (found == nullptr) {
-    FF_ASSIGN_OR_RETURN(found, Compile(key, through, watch));
+    FF_ASSIGN_OR_RETURN(found, Compile(key, wish));
   }
   return found.get();
 }
@@ -97,7 +99,7 @@ std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& r
   const std::vector<bool> computed = ComputedFor(readers);
   std::string results(plan_.tangents().size(), '0');
   for (std::size_t t = 0; t < results.size(); ++t) {
-    const ValueId result = plan_.IsOfView(t) ? kNoValue : ResultOf(t, plan_.joint());
+    const ValueId result = ResultOf(t, plan_.joint());
     for (std::size_t s = 0; s < computed.size() && result != kNoValue; ++s) {
       if (computed[s] && plan_.saved()[s].value == result) results[t] = '1';
     }
@@ -114,9 +116,28 @@ void DifferentiablePlans::ReadCopies(std::vector<bool> constant, Graph* joint) c
   ReadSavedCopies(*joint, copies, constant);
 }
 
+void DifferentiablePlans::CutDetached(const std::string& detached, ir::Graph& joint) const {
+  if (detached.empty()) return;
+  const std::vector<std::int64_t> functions = TurnsOfFunctions(joint);
+  const auto is_detached = [&](ValueId v) {
+    for (std::size_t s = 0; s < detached.size(); ++s) {
+      if (detached[s] == '1' && plan_.saved()[s].value == v) return true;
+    }
+    return false;
+  };
+  for (Node& n : joint.nodes) {
+    if (n.phase != ir::Phase::kBackward || std::count(functions.begin(), functions.end(), n.sequence) == 0) continue;
+    std::size_t use = 0;
+    ir::ForEachUse(n, [&](ValueId v) {
+      if (use < 64 && is_detached(v)) n.detached_uses |= std::uint64_t{1} << use;
+      ++use;
+    });
+  }
+}
+
 absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile(const BackwardPlan::Key& key,
-                                                                                 const std::string& through,
-                                                                                 bool watch) const {
+                                                                                 const Wish& wish) const {
+  const std::string& through = wish.through;
   Graph joint = plan_.joint();
   std::vector<bool> constant = ConstantValues(plan_.joint());
   ReadCopies(constant, &joint);
@@ -127,11 +148,12 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   FF_RETURN_IF_ERROR(BackwardPlan::CutAt(joint, places));
   const std::vector<bool> comes = DropUndefined(plan_, key, joint);
   constant.resize(joint.values.size(), false);
+  CutDetached(wish.detached, joint);
   CutHistories(joint, constant);
   MakeDifferentiable(joint);
   std::vector<ValueId> saved;
   for (const SavedValue& s : plan_.saved()) saved.push_back(s.value);
-  const std::vector<ValueId> elements = GiveElements(joint, saved, watch);
+  const std::vector<ValueId> elements = GiveElements(joint, saved, wish.watch);
   std::vector<ValueId> roots;
   std::vector<ir::Output> outputs;
   std::vector<std::int32_t> gradients;

@@ -35,16 +35,19 @@ class DifferentiablePlans {
   // Results that the graph has saved and that one of these nodes of the backward reads: one character for each tangent.
   // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from.
   std::string SavedResults(const std::vector<std::int32_t>& readers) const;
-  // `through`: so too, '1' if a second derivative is to come to its result's node. `watch`: as GiveElements().
-  absl::StatusOr<const DifferentiablePlan*> Find(const BackwardPlan::Key& key, const std::string& through,
-                                                 bool watch) const;
+  struct Wish {
+    std::string through;     // so too, '1' if a second derivative is to come to its result's node
+    bool watch = false;      // as GiveElements()
+    std::string detached{};  // saved values that have no history any more where Functions read them; empty: none
+  };
+  absl::StatusOr<const DifferentiablePlan*> Find(const BackwardPlan::Key& key, const Wish& wish) const;
 
  private:
   void FindInputs();
   // What was read of `x.data`, or of what is `constant` (by value), is what was saved of it.
   void ReadCopies(std::vector<bool> constant, ir::Graph* joint) const;
-  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key, const std::string& through,
-                                                              bool watch) const;
+  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key, const Wish& wish) const;
+  void CutDetached(const std::string& detached, ir::Graph& joint) const;
   // What computes `outputs` from inputs, saved values that are `taken`, elements of others (by saved value),
   // and `results`, which are taken, too.
   absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Differentiate(const ir::Graph& joint,

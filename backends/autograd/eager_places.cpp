@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "backends/autograd/backward_run.h"
@@ -31,13 +32,22 @@ std::exception_ptr UsedUp() {
   }
 }
 
-// Gradients go through nodes of torch's own then, on the way from one output to the next. What comes to a leaf that way
-// is not known before.
-bool AnyTangentOfView(const BackwardPlan& plan) {
-  for (std::size_t t = 0; t < plan.tangents().size(); ++t) {
-    if (plan.IsOfView(t)) return true;
+// By edge: whether what it leads to waits for nodes besides these.
+std::vector<bool> WaitForOthers(absl::Span<const autograd::Edge> edges, absl::Span<CompiledBackward* const> nodes) {
+  std::unordered_map<const autograd::Node*, int> ours;  // edges
+  for (const CompiledBackward* node : nodes) {
+    for (const autograd::Edge& e : node->next_edges()) {
+      if (e.is_valid()) ++ours[e.function.get()];
+    }
   }
-  return false;
+  std::vector<bool> wait;
+  autograd::GraphTask& task = *PassUnderWay();
+  const std::lock_guard task_lock(task.mutex_);
+  for (const autograd::Edge& e : edges) {
+    const auto left = task.dependencies_.find(e.function.get());
+    wait.push_back(e.is_valid() && left != task.dependencies_.end() && left->second > ours[e.function.get()]);
+  }
+  return wait;
 }
 
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
@@ -108,7 +118,8 @@ BackwardRun::Accumulated BackwardRun::Accumulate(const BackwardPlan::Key& early,
 
 std::size_t BackwardRun::Add(OutputGate& gate) {
   const std::lock_guard lock(mutex_);
-  places_.push_back({&gate, &gate, plan_->TurnOfOutput(gate.tangent())});
+  const auto tangent = static_cast<std::int32_t>(gate.tangent());
+  places_.push_back({&gate, &gate, plan_->TurnOfOutput(gate.tangent()), tangent});
   return places_.size() - 1;
 }
 
@@ -135,15 +146,16 @@ class BackwardRun::ViewHook final : public autograd::FunctionPostHook, public Ow
   std::size_t place_;
 };
 
-void BackwardRun::AddView(autograd::Node& node, std::int32_t turn, std::int32_t gradient) {
-  if (!IsJoint()) return;
+void BackwardRun::AddView(const autograd::Edge& edge, std::int32_t turn, std::int32_t tangent) {
+  has_hidden_view_ = has_hidden_view_ || !edge.is_valid();
+  if (!IsJoint() || !edge.is_valid()) return;
   std::size_t place = 0;
   {
     const std::lock_guard lock(mutex_);
     place = places_.size();
-    places_.push_back({&node, nullptr, turn, gradient});
+    places_.push_back({edge.function.get(), nullptr, turn, tangent, edge.input_nr});
   }
-  node.add_post_hook(std::make_unique<ViewHook>(shared_from_this(), node, place));
+  edge.function->add_post_hook(std::make_unique<ViewHook>(shared_from_this(), *edge.function, place));
 }
 
 std::vector<BackwardRun::Place> BackwardRun::PlacesAfter(const Pass& pass, std::size_t place, bool all) {
@@ -201,7 +213,7 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
       saved_[s].unpack(NodeFor(s, node));
     } catch (const c10::Error&) {
       found.failed = plan_->FirstOfTurn(*n);
-      found.error = std::current_exception();
+      found.error = detached_.IsRefused(*plan_, s, *n) ? DetachedResults::Error() : std::current_exception();
     }
   }
   const ir::NodeIndex refusing = detached_.FirstRefusing(*plan_, run);
@@ -210,15 +222,11 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
   return found;
 }
 
-bool BackwardRun::Place::LeadsTo(std::size_t g, const BackwardPlan& plan) const {
-  return gate != nullptr ? plan.Reaches(g, gate->tangent()) : gradient == static_cast<std::int32_t>(g);
-}
-
 void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, bool fails) {
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
   std::vector<Place> to_come = PlacesAfter(pass, place, /*all=*/false);
-  if (to_come.empty() || writes_views_ || AnyTangentOfView(*plan_)) return;
+  if (to_come.empty() || writes_views_ || has_hidden_view_) return;
   const Place next = to_come.front();
   if (!fails && !IsObserved(next, /*by_code=*/false)) return;
   const std::int32_t mine = places_[place].turn;
@@ -233,11 +241,13 @@ void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, boo
   const Unpacked failure = FirstFailure(readers, until, gate);
   if (failure.error != nullptr) until = plan_->TurnOfNode(failure.failed);
   to_come = PlacesAfter(pass, place, /*all=*/true);
+  const std::vector<bool> wait = WaitForOthers(asked.edges, nodes);
   for (std::size_t g = 0; g < key.wanted.size(); ++g) {
     const std::int32_t turn = plan_->TurnOf(g, key.defined);
-    const bool waits =
-        std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) { return p.LeadsTo(g, *plan_); });
-    if (turn < 0 || turn >= until || waits) key.wanted[g] = '0';
+    const bool led_to = std::any_of(to_come.begin(), to_come.end(), [&](const Place& p) {
+      return p.gate != nullptr && plan_->Reaches(g, p.gate->tangent());
+    });
+    if (turn < 0 || turn >= until || led_to || (g < wait.size() && wait[g])) key.wanted[g] = '0';
   }
   const GradientTargets targets{gate, asked.edges, asked.first_made};
   const bool seen = fails || failure.error != nullptr || IsObserved(next, /*by_code=*/true) || AnyLeafHasHooks(targets);

@@ -93,13 +93,17 @@ void OutputHistory::PlaceViews(std::vector<View> views) {
   std::stable_sort(views.begin(), views.end(), [](const View& a, const View& b) { return a.turn > b.turn; });
   std::size_t first = 0;
   for (const View& view : views) {
-    const auto is_base = [&](const Gate& gate) { return outputs_[gate.output] == view.of_output; };
-    const auto base = std::find_if(gates_.begin(), gates_.end(), is_base);
+    const auto gate_of = [this](std::int32_t output) {
+      return std::find_if(gates_.begin(), gates_.end(), [&](const Gate& g) { return outputs_[g.output] == output; });
+    };
+    if (const auto own = gate_of(view.output); own != gates_.end()) {  // others were computed with it
+      own->is_view_in_turn = true;
+      continue;
+    }
+    const auto base = gate_of(view.of_output);
     if (base != gates_.end()) first = std::max(first, static_cast<std::size_t>(base - gates_.begin()) + 1);
     while (first < gates_.size() && TurnOf(gates_[first].output) > view.turn) ++first;
-    const auto gradient = std::find(inputs_.begin(), inputs_.end(), view.of_input);
-    const bool of_input = view.of_input >= 0 && gradient != inputs_.end();
-    views_.push_back({view, first, of_input ? static_cast<std::int32_t>(gradient - inputs_.begin()) : -1});
+    views_.push_back({view, first});
   }
 }
 
@@ -232,7 +236,7 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
   autograd::edge_list made(outputs_.size());
   auto view = views_.begin();
   for (std::size_t g = 0; g < gates_.size(); ++g) {
-    for (; view != views_.end() && view->gate <= g; ++view) MakeView(*view, *run, seen);
+    for (; view != views_.end() && view->gate <= g; ++view) MakeView(view->view, /*tangent=*/-1, *run, seen);
     const Gate& gate = gates_[g];
     const std::int32_t output = outputs_[gate.output];
     if (!IsOfView(gate.output)) {
@@ -242,18 +246,23 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
       SetHistory(outputs[At(output)], node);
       made[gate.output] = autograd::Edge(std::move(node), /*input_nr=*/0);
     }
+    if (IsOfView(gate.output) && gate.is_view_in_turn) {
+      MakeView({output, TurnOf(gate.output)}, static_cast<std::int32_t>(gate.output), *run, seen);
+    } else if (IsOfView(gate.output)) {
+      run->AddView({}, /*turn=*/-1, /*tangent=*/-1);
+    }
     if (!gate.leads_to_what_is_seen) continue;
     const at::Tensor t = seen(output);
     made[gate.output] = t.requires_grad() ? autograd::impl::gradient_edge(t) : autograd::Edge();
     if (IsWritten(gate.output)) run->SeeWritten(OutputOf(gate.output)->input, t, made[gate.output]);
   }
-  for (; view != views_.end(); ++view) MakeView(*view, *run, seen);
+  for (; view != views_.end(); ++view) MakeView(view->view, /*tangent=*/-1, *run, seen);
 }
 
-void OutputHistory::MakeView(const PlacedView& placed, BackwardRun& run,
+void OutputHistory::MakeView(const View& view, std::int32_t tangent, BackwardRun& run,
                              absl::FunctionRef<at::Tensor(std::int32_t)> seen) {
-  const at::Tensor t = seen(placed.view.output);
-  if (t.requires_grad() && t.grad_fn()) run.AddView(*t.grad_fn(), placed.view.turn, placed.gradient);
+  const at::Tensor t = seen(view.output);
+  if (t.requires_grad() && t.grad_fn()) run.AddView(autograd::impl::gradient_edge(t), view.turn, tangent);
 }
 
 namespace {

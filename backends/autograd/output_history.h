@@ -29,7 +29,6 @@ class OutputHistory {
   struct View {
     std::int32_t output = 0;
     std::int32_t turn = -1;
-    std::int32_t of_input = -1;
     std::int32_t of_output = -1;
   };
 
@@ -48,18 +47,19 @@ class OutputHistory {
     std::size_t output = 0;              // position in outputs_
     std::vector<std::size_t> places;     // outputs that it was computed with, as in output_gradients()
     bool leads_to_what_is_seen = false;  // others were computed with it, and users see another tensor for it
+    bool is_view_in_turn = false;
   };
 
   // One that is made before a gate, and after that of what it is a view of.
   struct PlacedView {
     View view;
     std::size_t gate = 0;
-    std::int32_t gradient = -1;
   };
 
   void OrderGates();
   void PlaceViews(std::vector<View> views);
-  static void MakeView(const PlacedView& placed, BackwardRun& run, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
+  static void MakeView(const View& view, std::int32_t tangent, BackwardRun& run,
+                       absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
   std::vector<std::size_t> CutPointsAfter(std::size_t output) const;
   torch::autograd::edge_list EdgesTo(const BackwardPlan::InputClass& inputs, absl::Span<const at::Tensor> given) const;

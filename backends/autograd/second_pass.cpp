@@ -51,6 +51,9 @@ class BackwardRun::SecondPass {
   // A saved value with its history.
   at::Tensor StartOf(std::size_t saved);
   void SetHistoryOfWritten(const SavedValue& s, at::Tensor* t) const;
+  // What `input` is written with comes from there.
+  autograd::Edge EdgeToWriter(std::int32_t input) const;
+  static bool IsInPass(const autograd::GraphTask& task, autograd::Node* node);
   // What an input held before the graph wrote it uncounted: eager's nodes have saved the input itself, and a second
   // derivative that comes to them reads what it holds now.
   void StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t);
@@ -81,8 +84,35 @@ void BackwardRun::SecondPass::SetHistoryOfWritten(const SavedValue& s, at::Tenso
     if (w.input != s.of_written) continue;
     auto seen = w.node.lock();
     *t = t->detach();
-    if (seen) autograd::impl::set_gradient_edge(*t, {std::move(seen), w.input_nr});
+    // A view that was written has its node as long as somebody has the view. Eager's node that has saved it leads to
+    // itself then.
+    autograd::Edge edge = seen ? autograd::Edge(std::move(seen), w.input_nr) : EdgeToWriter(w.input);
+    if (edge.is_valid()) autograd::impl::set_gradient_edge(*t, std::move(edge));
   }
+}
+
+autograd::Edge BackwardRun::SecondPass::EdgeToWriter(std::int32_t input) const {
+  const ir::Graph& joint = plan_.joint();
+  const auto writes = [&](std::size_t tangent) {
+    const ir::Output& o = joint.outputs[At(joint.inputs[At(plan_.tangents()[tangent])].tangent_of)];
+    return o.role == ir::OutputRole::kMutatedInput && o.input == input;
+  };
+  if (!run_.HasGates()) return writes(0) ? autograd::Edge(node_.getptr(), /*input_nr=*/0) : autograd::Edge();
+  autograd::GraphTask* const task = PassUnderWay();
+  if (task == nullptr) return {};
+  const std::lock_guard lock(run_.mutex_);
+  const std::lock_guard task_lock(task->mutex_);
+  for (const Place& place : run_.places_) {
+    const bool is_there = place.gate != nullptr && IsInPass(*task, place.gate);
+    if (is_there && writes(place.gate->tangent())) return {place.gate->getptr(), /*input_nr=*/0};
+  }
+  return {};
+}
+
+// One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
+bool BackwardRun::SecondPass::IsInPass(const autograd::GraphTask& task, autograd::Node* node) {
+  const auto& roots = task.graph_roots_;
+  return task.nodes_in_graph_.contains(node) || std::find(roots.begin(), roots.end(), node) != roots.end();
 }
 
 at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
@@ -205,12 +235,12 @@ at::Tensor BackwardRun::SecondPass::ElementsOf(std::size_t saved) {
 BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPassed(const std::string& saved) {
   ResultsPassed found{std::string(plan_.tangents().size(), '0'), {}};
   found.edges.resize(found.tangents.size());
-  const auto add = [&found](std::size_t tangent, autograd::Node& n) {
+  const auto add = [&found](std::size_t tangent, autograd::Node& n, std::uint32_t input_nr) {
     found.tangents[tangent] = '1';
-    found.edges[tangent] = autograd::Edge(n.getptr(), /*input_nr=*/0);
+    found.edges[tangent] = autograd::Edge(n.getptr(), input_nr);
   };
   if (!run_.HasGates()) {
-    if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_);
+    if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_, 0);
     return found;
   }
   autograd::GraphTask* const task = PassUnderWay();
@@ -218,13 +248,9 @@ BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPasse
   const std::lock_guard lock(run_.mutex_);
   const std::lock_guard task_lock(task->mutex_);
   for (const Place& place : run_.places_) {
-    OutputGate* const gate = place.gate;
-    // One that the pass does not come to may be dying meanwhile. The only root is no node that another leads to.
-    const auto& roots = task->graph_roots_;
-    const bool is_root = gate != nullptr && std::find(roots.begin(), roots.end(), gate) != roots.end();
-    if (gate == nullptr || (!is_root && !task->nodes_in_graph_.contains(gate))) continue;
-    if (plan_.IsOfView(gate->tangent())) continue;
-    if (saved[gate->tangent()] == '1' || gate->IsObserved()) add(gate->tangent(), *gate);
+    if (place.node == nullptr || place.tangent < 0 || !IsInPass(*task, place.node)) continue;
+    const std::size_t tangent = At(place.tangent);
+    if (saved[tangent] == '1' || OutputGate::IsSeen(*place.node)) add(tangent, *place.node, place.input_nr);
   }
   return found;
 }
@@ -252,7 +278,8 @@ autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tan
   readers_ = used->readers = ValueOrThrow(plan_.ReadersFor(key));
   const DifferentiablePlans& plans = plan_.differentiable();
   const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers));
-  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, passed.tangents, IsAnyStale()));
+  const std::string detached = run_.detached_.Detached(plan_.saved().size());
+  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, {passed.tangents, IsAnyStale(), detached}));
   std::vector<at::Tensor> inputs = InputsOf(*plan, tangents);
   UnknownValues unknown(stale_);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);

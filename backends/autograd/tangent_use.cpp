@@ -20,6 +20,10 @@ void Join(const std::vector<bool>& more, std::vector<bool>* all) {
   for (std::size_t t = 0; t < more.size(); ++t) (*all)[t] = (*all)[t] || more[t];
 }
 
+// Eager's node for a write into a view saves nothing, and yet serves one pass. No other of torch's first makes memory
+// like a tangent's and then fills it; what a program's own backward makes so has an origin.
+bool IsOfWriteIntoView(const Node& n) { return n.origin < 0 && ir::Has(n.op, ir::OpFact::kUnset); }
+
 // Of a conditional: for each result the operands that either branch computes it from. Empty: of any other node, or one
 // whose branches are not known.
 std::vector<std::vector<bool>> OperandsOfResults(const Node& n) {
@@ -102,6 +106,9 @@ TangentUse::TangentUse(const ir::Graph& backward, std::size_t saved)
   };
   for (const ir::ConstantTensor& c : backward.constants) {
     if (!backward.value(c.value).of_formula) came_from_forward(c.value);
+  }
+  for (std::size_t i = 0; i < backward.nodes.size(); ++i) {
+    reads_saved_[i] = reads_saved_[i] || IsOfWriteIntoView(backward.nodes[i]);
   }
   for (const Node& n : backward.nodes) {  // run again from constants only
     if (n.phase != ir::Phase::kForward) continue;

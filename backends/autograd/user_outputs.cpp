@@ -14,10 +14,6 @@ bool IsMadeAgain(const UserOutput& u) {
   return u.defined && (u.alias == ir::OutputAlias::kViewOfInput || u.alias == ir::OutputAlias::kViewOfOutput);
 }
 
-bool Contains(const std::vector<std::int32_t>& list, std::int32_t i) {
-  return std::find(list.begin(), list.end(), i) != list.end();
-}
-
 }  // namespace
 
 UserOutput PlannedAs(const ir::Output& o, std::int32_t output) {
@@ -42,6 +38,11 @@ void SetVersion(const at::Tensor& t, std::int32_t version) {
 }
 
 at::Tensor MakeView(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
+  if (u.detached && u.without_grad) {  // a view of what was detached, which nobody has
+    at::Tensor view = u.recipe.Apply(u.own_version ? base.variable_data() : base.detach(), symbols);
+    if (u.own_version) SetVersion(view, u.version);
+    return view;
+  }
   const bool has_history = u.requires_grad || !base.requires_grad();
   at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
   const bool of_copy = u.own_version && !u.detached;  // a view of `x.data`, which nobody has
@@ -58,13 +59,12 @@ at::Tensor MakeView(const UserOutput& u, const at::Tensor& base, absl::Span<cons
 }
 
 std::vector<OutputHistory::View> ViewsInTurn(absl::Span<const UserOutput> outputs,
-                                             const std::vector<std::int32_t>& forward_output,
-                                             const std::vector<std::int32_t>& with_history, const ir::Graph& joint) {
+                                             const std::vector<std::int32_t>& forward_output, const ir::Graph& joint) {
   std::vector<OutputHistory::View> views;
   for (const UserOutput& u : outputs) {
     const auto place = std::find(forward_output.begin(), forward_output.end(), u.output) - forward_output.begin();
     const std::vector<std::int32_t>& turns = joint.outputs[At(place)].turns;
-    if (!IsMadeAgain(u) || Contains(with_history, u.output) || u.renewed || turns.empty() || turns[0] < 0) continue;
+    if (!IsMadeAgain(u) || u.renewed || turns.empty() || turns[0] < 0) continue;
     const UserOutput* whole = &u;  // of which it is a view, through others
     for (bool found = true; found && whole->alias == ir::OutputAlias::kViewOfOutput;) {
       const auto base = std::find_if(outputs.begin(), outputs.end(),
@@ -74,7 +74,7 @@ std::vector<OutputHistory::View> ViewsInTurn(absl::Span<const UserOutput> output
     }
     const bool of_input = whole->alias == ir::OutputAlias::kViewOfInput;
     if (of_input && joint.inputs[At(whole->alias_of)].mutated) continue;
-    views.push_back({u.output, turns[0], of_input ? whole->alias_of : -1, of_input ? -1 : whole->alias_of});
+    views.push_back({u.output, turns[0], of_input ? -1 : whole->alias_of});
   }
   return views;
 }

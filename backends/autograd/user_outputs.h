@@ -38,8 +38,7 @@ void SetVersion(const at::Tensor& t, std::int32_t version);
 // Views to which a pass comes by a node of torch's own. `forward_output`: of each output of the joint graph. Views of
 // inputs that the graph writes are not among them: their history follows from the write's.
 std::vector<OutputHistory::View> ViewsInTurn(absl::Span<const UserOutput> outputs,
-                                             const std::vector<std::int32_t>& forward_output,
-                                             const std::vector<std::int32_t>& with_history, const ir::Graph& joint);
+                                             const std::vector<std::int32_t>& forward_output, const ir::Graph& joint);
 
 }  // namespace framefuse
 

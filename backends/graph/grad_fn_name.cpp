@@ -8,6 +8,7 @@
 namespace framefuse::ir {
 namespace {
 GradFnNames names_of_ours = nullptr;
+EdgeOrders orders_of_ours = nullptr;
 }  // namespace
 
 std::string GradFnNameOf(const at::Tensor& t) {
@@ -23,5 +24,11 @@ std::string GradFnNameOf(const at::Tensor& t) {
 }
 
 void NameGradFnsBy(GradFnNames names) { names_of_ours = names; }
+
+std::vector<std::int64_t> OrderOfEdges(const torch::autograd::Node& node) {
+  return orders_of_ours == nullptr ? std::vector<std::int64_t>() : orders_of_ours(node);
+}
+
+void OrderEdgesBy(EdgeOrders orders) { orders_of_ours = orders; }
 
 }  // namespace framefuse::ir

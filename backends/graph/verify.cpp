@@ -200,8 +200,7 @@ class Verifier {
     if (o.spent && (!o.requires_grad || o.alias != OutputAlias::kFresh)) return Bad("has no history to be used up");
     if (!o.underivable.empty() && !o.spent) return Bad("has an operator without a derivative, and a history");
     if (o.inference && (o.requires_grad || o.alias != OutputAlias::kFresh)) return Bad("is made in inference mode");
-    if (o.without_grad && (o.requires_grad || o.detached))
-      return Bad("was made without grad and has a history, or none of its base's");
+    if (o.without_grad && o.requires_grad) return Bad("was made without grad and has a history");
     if (wants_input && (o.input < 0 || static_cast<std::size_t>(o.input) >= g_.inputs.size()))
       return Bad("input is out of range");
     switch (o.alias) {

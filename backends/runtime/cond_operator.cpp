@@ -262,6 +262,21 @@ std::string NameOfResult(const torch::autograd::Node& node, std::uint32_t output
   return cond == nullptr ? "" : cond->ctx_.saved_data.at("names").toListRef()[output].toStringRef();
 }
 
+// Eager has one node for the branches of torch.cond, but all of a checkpoint's: its backward says the turns.
+std::vector<std::int64_t> OrderInCheckpoint(const torch::autograd::Node& node) {
+  const auto* cond = dynamic_cast<const torch::autograd::CppNode<CondFunction>*>(&node);
+  if (cond == nullptr) return {};
+  const std::shared_ptr<const ir::Graph> backward = ParseBranch(cond->ctx_.saved_data.at("true").toStringRef());
+  const std::vector<std::int64_t> of = cond->ctx_.saved_data.at("differentiable").toIntVector();
+  std::vector<std::int64_t> order(node.num_outputs(), -1);
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const std::vector<std::int32_t>& turns = backward->outputs[i].turns;
+    if (turns.empty()) return {};
+    order.at(At(of[i]) + 1) = turns.front();  // the condition's edge is the first
+  }
+  return order;
+}
+
 template <bool random>
 std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view true_branch,
                                      std::string_view false_branch, at::TensorList operands,
@@ -366,6 +381,7 @@ void AddReplay(torch::Library& library) {
 
 void RegisterCondOperator() {
   ir::NameGradFnsBy(NameOfResult);
+  ir::OrderEdgesBy(OrderInCheckpoint);
   static const bool registered = [] {
     // Never destroyed: deregistration at exit would race with torch's own.
     static auto* library = new torch::Library(torch::Library::DEF, "framefuse", std::nullopt, __FILE__, __LINE__);

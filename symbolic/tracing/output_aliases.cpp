@@ -32,11 +32,6 @@ bool MadeWithoutGrad(const at::Tensor& view) {
   return meta->get_creation_meta() == torch::autograd::CreationMeta::NO_GRAD_MODE;
 }
 
-// Torch does not export the class, so it is known by its name.
-bool IsOfFunction(const torch::autograd::Node& node) {
-  return std::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
-}
-
 // An autograd.Function gave it, or what it is a view of: what a view's backward does is not all that its own does.
 bool ComesOutOfFunction(const at::Tensor& t, const at::Tensor& base) {
   using torch::autograd::CreationMeta;
@@ -197,7 +192,8 @@ class OutputAliases {
     o.detached = !IsViewOf(t, base);
     const bool base_requires = base.defined() && base.requires_grad();
     const bool could_be = !o.detached && !o.requires_grad;
-    o.without_grad = could_be && (base_requires ? t.requires_grad() : MadeWithoutGrad(t));
+    const bool of_detached = o.detached && !o.requires_grad && t.is_view();
+    o.without_grad = of_detached || (could_be && (base_requires ? t.requires_grad() : MadeWithoutGrad(t)));
     o.own_version = base.defined() ? !ShareCounter(t, base) : CountsApart(t);
   }
 
@@ -355,6 +351,11 @@ class OutputAliases {
 };
 
 }  // namespace
+
+// Torch does not export the class, so it is known by its name.
+bool IsOfFunction(const torch::autograd::Node& node) {
+  return std::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
+}
 
 ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t) {
   ir::Output o;

@@ -4,6 +4,8 @@
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_OUTPUT_ALIASES_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_OUTPUT_ALIASES_H_
 
+#include <torch/csrc/autograd/function.h>
+
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,8 @@ namespace framefuse::tracing {
 // An output for `t`, of no role or alias yet.
 ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t);
 
+// Whether it is an autograd.Function's.
+bool IsOfFunction(const torch::autograd::Node& node);
 // In order: those that a pass comes to by a node of torch's own.
 std::vector<std::size_t> ViewsWithHistory(const ir::Graph& graph);
 

@@ -10,6 +10,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "backends/graph/grad_fn_name.h"
+#include "symbolic/tracing/output_aliases.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -124,6 +126,13 @@ class Pass {
       if (follows(i)) following.push_back(i);
     }
     std::stable_sort(following.begin(), following.end(), [&](Node* a, Node* b) { return popped_[a] < popped_[b]; });
+    absl::flat_hash_map<Node*, std::int64_t> within;  // several of eager's nodes: it comes where the last one is done
+    const std::vector<std::int64_t> order = ir::OrderOfEdges(*n);
+    for (std::size_t e = 0; e < order.size(); ++e) {
+      std::int64_t& last = within.try_emplace(n->next_edge(e).function.get(), -1).first->second;
+      last = std::max(last, order[e]);
+    }
+    std::stable_sort(following.begin(), following.end(), [&](Node* a, Node* b) { return within[a] < within[b]; });
     std::size_t k = 0;
     for (Node*& i : inputs) i = follows(i) ? following[k++] : i;
     return inputs;
@@ -136,6 +145,7 @@ class Pass {
     std::int32_t turn = 0;
     for (Node* n : nodes_) {
       order.nodes.emplace(static_cast<std::int64_t>(n->sequence_nr()), turn);
+      if (IsOfFunction(*n)) order.functions.push_back(turn);
       rank[n] = turn++;
       for (Node* i : InputsAfter(n)) {
         for (std::size_t o = 0; o < outputs_.size(); ++o) {
@@ -214,7 +224,11 @@ void GiveTurns(const PassOrder& order, const std::vector<std::size_t>& outputs, 
     n.sequence = it == order.nodes.end() ? -1 : it->second;
   }
   const bool any_order = outputs.size() + views.size() > 1;
-  for (std::size_t k = 0; k < outputs.size() && any_order; ++k) graph.outputs[outputs[k]].turns = {order.outputs[k]};
+  for (std::size_t k = 0; k < outputs.size() && any_order; ++k) {
+    std::vector<std::int32_t>& turns = graph.outputs[outputs[k]].turns;
+    turns = {order.outputs[k]};
+    turns.insert(turns.end(), order.functions.begin(), order.functions.end());
+  }
   for (std::size_t k = 0; k < views.size(); ++k) graph.outputs[views[k]].turns = {order.views[k]};
 }
 

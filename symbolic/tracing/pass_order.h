@@ -21,6 +21,7 @@ struct PassOrder {
   std::vector<std::vector<std::int32_t>> inputs;  // of each input for each output, as in ir::Output::turns
   std::vector<std::int32_t> outputs;
   std::vector<std::int32_t> views;
+  std::vector<std::int32_t> functions;                    // of nodes of autograd.Functions
   absl::flat_hash_map<std::int64_t, std::int32_t> nodes;  // by an autograd node's number
 };
 
@@ -33,7 +34,8 @@ std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::
 // and that are no outputs of the graph.
 PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                       const std::vector<at::Tensor>& views);
-// To nodes of the backward, and to these outputs of the graph.
+// To nodes of the backward, and to these outputs of the graph. An output of several has the turns of Functions after
+// its own: they take what they have saved of it as it is, be it detached in place.
 void GiveTurns(const PassOrder& order, const std::vector<std::size_t>& outputs, const std::vector<std::size_t>& views,
                ir::Graph& graph);
 

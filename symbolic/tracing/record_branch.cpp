@@ -15,6 +15,7 @@
 #include "backends/graph/subgraph.h"
 #include "common/status.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/pass_order.h"
 #include "symbolic/tracing/record_backward.h"
 
 namespace framefuse::tracing {
@@ -168,8 +169,10 @@ class Joining {
       std::vector<ValueId> inputs;
       for (const std::int64_t i : result_.saved) inputs.push_back(operand_values_[static_cast<std::size_t>(i)]);
       for (const at::Tensor& t : backward[which].tangents) inputs.push_back(ValueOf(t));
-      FF_RETURN_IF_ERROR(Print(which == 1 ? "true_backward" : "false_backward", backward[which].nodes, inputs,
-                               OutputsOf(backward[which].gradients), &result_.backward[which]));
+      std::vector<ir::Output> outputs = OutputsOf(backward[which].gradients);
+      for (std::size_t i = 0; i < backward[which].turns.size(); ++i) outputs[i].turns = {backward[which].turns[i]};
+      FF_RETURN_IF_ERROR(Print(which == 1 ? "true_backward" : "false_backward", backward[which].nodes, inputs, outputs,
+                               &result_.backward[which]));
     }
     return absl::OkStatus();
   }
@@ -196,6 +199,7 @@ class Joining {
     std::vector<ir::Node> nodes;  // the branch's own among them
     std::vector<at::Tensor> tangents;
     std::vector<at::Tensor> gradients;
+    std::vector<std::int32_t> turns;  // of a checkpoint's, as eager comes to what they are of
   };
 
   absl::Status RecordBackward(int which, Backward* backward) {
@@ -209,7 +213,12 @@ class Joining {
     absl::StatusOr<BackwardPass> pass = RecordBackwardPass(recorder_, outputs, targets_);
     if (!pass.ok()) return pass.status();
     pass->gradients.resize(targets_.size());
-    if (one_) DropUnreached(&pass->gradients);
+    if (one_) {
+      DropUnreached(&pass->gradients);
+      for (const std::vector<std::int32_t>& turns : OrderOfPass(outputs, targets_, {}).inputs) {
+        backward->turns.push_back(*std::max_element(turns.begin(), turns.end()));
+      }
+    }
     for (std::size_t i = 0; i < targets_.size(); ++i) {
       at::Tensor& g = pass->gradients[i];
       if (!g.defined()) g = at::zeros_like(targets_[i]);

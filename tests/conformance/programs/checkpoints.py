@@ -223,3 +223,31 @@ def of_which_one_result_has_a_gradient():
         return a
 
     return Case(f, vector(), vector().requires_grad_(), observe=s)
+
+
+def _leaves_in_order(part):
+    """Who is told in which order of a pass through a checkpoint."""
+
+    def f(x, w, b):
+        return checkpoint(part, x, w, b, use_reentrant=False)
+
+    def run(x, w, b):
+        seen = []
+        result = f(x, w, b)
+        torch._dynamo.graph_break()
+        for name, t in (("x", x), ("w", w), ("b", b)):
+            t.register_hook(lambda g, name=name: seen.append((name, g.tolist())))
+        result.sum().backward()
+        return seen
+
+    return Case(run, *(vector().requires_grad_() for _ in range(3)), forward_only=True)
+
+
+@program(whole=False)
+def leaves_behind_a_checkpoint_in_order():
+    return _leaves_in_order(lambda x, w, b: (x.sin() * w).tanh() + b)
+
+
+@program(whole=False)
+def leaves_that_a_checkpoint_needs_twice_in_order():
+    return _leaves_in_order(lambda x, w, b: (w * b).exp() * x.sin() + w.cos())
