@@ -66,7 +66,7 @@ def each_one_its_own():
     def f(x, request):
         one, two = torch.tensor(request), torch.tensor(request)
         one.add_(1)
-        return one, two, one is two, one.data_ptr() == two.data_ptr()
+        return one, two, one is two
 
     return Case(f, vector(3), [0.5, 1.5], then=calls([1.5, 2.5], [3.5, 4.5, 5.5], [1.0, 2.0]))
 
