@@ -45,9 +45,10 @@ struct Numbers {
 };
 
 bool Convert(PyObject* number, std::int64_t* to) {
+  if (PyFloat_CheckExact(number)) return false;
   int overflow = 0;
-  *to = PyLong_CheckExact(number) ? PyLong_AsLongLongAndOverflow(number, &overflow) : 0;
-  return PyLong_CheckExact(number) && overflow == 0;
+  *to = PyLong_AsLongLongAndOverflow(number, &overflow);
+  return overflow == 0;
 }
 
 template <typename Float>

@@ -84,6 +84,56 @@ def numbers_that_meet_others():
 
 
 @program
+def put_over_what_is_there():
+    kept = {5: 1.0, 8: 2.0}
+
+    def f(x, n):
+        kept[n] = 3.0
+        return x * 2, len(kept), [value for value in kept.values()]
+
+    return Case(f, vector(3), 2, observe=kept, then=[lambda n=n: Args(vector(3), n) for n in (3, 4, 5, 6, 8, 7)])
+
+
+def of_a_new_dict(look):
+    def f(x, n):
+        made = {}
+        made[n] = 1
+        return x * 2, look(made), len(made)
+
+    return Case(f, vector(3), 2, then=[lambda n=n: Args(vector(3), n) for n in (3, 4, 5, 6, 5)])
+
+
+@program
+def got_by_another_key():
+    return of_a_new_dict(lambda made: made.get(5))
+
+
+@program
+def asked_for_another_key():
+    return of_a_new_dict(lambda made: 5 in made)
+
+
+@program
+def asked_for_another_key_by_its_view():
+    return of_a_new_dict(lambda made: (5 in made.keys(), (5, 1) in made.items()))
+
+
+@program
+def put_beside_another_key():
+    return of_a_new_dict(lambda made: made.setdefault(5, 7))
+
+
+@program
+def written_beside_another_key():
+    return of_a_new_dict(lambda made: made.__setitem__(5, 7))
+
+
+@program
+def copied_beside_another_key():
+    return of_a_new_dict(lambda made: len({**made, 5: 7}))
+
+
+@program
 def looked_for_as_others():
     def f(x, n):
         made = {n: 1, "a": 2}

@@ -33,7 +33,8 @@ def of_identifiers():
 @program
 def of_other_types_later():
     def f(x, request):
-        return torch.tensor(request).float() + x[0]
+        values = torch.tensor(request)
+        return values, values.float() + x[0]
 
     later = [[1, 2], [1.0, 2], [True, False], [2**40, 1], (3.0, 4.0), [[1, 2], [3, 4]], [2, True], [x for x in range(5)]]
     return Case(f, vector(3), [1, 2, 3], then=calls(*later))
