@@ -91,7 +91,15 @@ def put_over_what_is_there():
         kept[n] = 3.0
         return x * 2, len(kept), [value for value in kept.values()]
 
-    return Case(f, vector(3), 2, observe=kept, then=[lambda n=n: Args(vector(3), n) for n in (3, 4, 5, 6, 8, 7)])
+    def again(n):
+        def change():
+            kept.clear()
+            kept.update({5: 1.0, 8: 2.0})
+            return Args(vector(3), n)
+
+        return change
+
+    return Case(f, vector(3), 2, observe=kept, then=[again(n) for n in (3, 4, 5, 6, 8, 7)])
 
 
 def of_a_new_dict(look):
