@@ -2,6 +2,7 @@
 
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/leaf/number_list.h"
 #include "guards/leaf/tensor.h"
 #include "guards/read.h"
 
@@ -50,7 +51,7 @@ Ref ThreadDict(BorrowedRef object) {
   return dict;
 }
 
-Ref MakeRead(SourceKind kind, BorrowedRef base) {
+Ref MakeRead(SourceKind kind, BorrowedRef base, std::int32_t index) {
   if (kind == SourceKind::kContextValue) return ValueInContext(base);
   if (kind == SourceKind::kContextDefault) return DefaultInContext(base);
   if (kind == SourceKind::kMaxlen) return MaxlenOf(base);
@@ -58,7 +59,8 @@ Ref MakeRead(SourceKind kind, BorrowedRef base) {
   if (kind == SourceKind::kThreadDict) return ThreadDict(base);
   const GcPause no_collection;  // a tensor that Python has not seen yet gets its object here
   if (kind == SourceKind::kTensorGrad) return ReadGrad(base);
-  return kind == SourceKind::kTensorOfArray ? TensorOfArray(base) : Ref();
+  if (kind != SourceKind::kTensorOfArray) return Ref();
+  return index >= kOfNumbers ? TensorOfNumbers(base, index) : TensorOfArray(base);
 }
 
 }  // namespace framefuse

@@ -7,8 +7,8 @@
 
 namespace framefuse {
 
-// Null, and no error: absent, or `kind` is another one. Runs no Python.
-Ref MakeRead(SourceKind kind, BorrowedRef base);
+// Null, and no error: absent, or `kind` is another one. Runs no Python. `index`: the source's.
+Ref MakeRead(SourceKind kind, BorrowedRef base, std::int32_t index);
 
 // threading.local, or a class of it that looks attributes up in no way of its own, and whose instances begin in a
 // thread without any code's running.

@@ -425,7 +425,7 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
     case SourceKind::kThreadDict:
     case SourceKind::kContextValue:
     case SourceKind::kContextDefault:
-      return Keep(MakeRead(read.kind, base), owned);
+      return Keep(MakeRead(read.kind, base, read.index), owned);
     case SourceKind::kPartialField:
       return ReadPartialField(base, read.field);
     case SourceKind::kViewed:

@@ -2,6 +2,7 @@
 
 #include "absl/hash/hash.h"
 #include "guards/changed_places.h"
+#include "guards/leaf/number_list.h"
 #include "guards/immutable.h"
 #include "guards/text.h"
 
@@ -75,6 +76,11 @@ std::string CalledText(const std::string& base, SourceKind kind) {
   return base + (kind == SourceKind::kWeakrefTarget ? "()" : ".get()");
 }
 
+std::string TensorText(const std::string& base, std::int32_t index) {
+  const std::string type = index == kOfNumbers ? "" : ", type " + std::to_string(index - IndexOfType(0));
+  return "torch.tensor(" + base + type + ")";
+}
+
 std::string AppliedText(SourceKind kind, const std::string& base) {
   const char* function = kind == SourceKind::kType     ? "type"
                          : kind == SourceKind::kViewed ? "viewed"
@@ -122,6 +128,8 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + FieldText(s.kind);
     case SourceKind::kType:
     case SourceKind::kTensorOfArray:
+      if (s.index >= kOfNumbers) return TensorText(base, s.index);
+      [[fallthrough]];
     case SourceKind::kViewed:
       return AppliedText(s.kind, base) + (s.index == 0 ? "" : " #" + std::to_string(s.index));
     case SourceKind::kItem:

@@ -194,7 +194,8 @@ class Driver {
     }
     found.left_modes = capture.breaks().left_modes() && run.outcome != Outcome::kRaised &&
                        !capture.breaks().needs_frames() && !capture.breaks().needs_static_sizes();
-    found.symbolic = capture.symbols().any_backed();
+    found.symbolic = capture.symbols().MayFix(settings_.fullgraph);
+    found.only_arrays = !capture.symbols().any_backed();
     used_unbacked_ = used_unbacked_ || !capture.values().definitions().empty();
     RefutePinned(capture);
     switch (refuted_ ? Outcome::kUnwound : run.outcome) {

@@ -15,6 +15,7 @@ struct AttemptFound {
   bool needs_static_sizes = false;
   bool warned = false;       // torch warned, perhaps of what it has said already
   bool symbolic = false;     // sizes of inputs were, or numbers
+  bool only_arrays = false;  // not they, but what is in arrays
   bool left_modes = false;   // it ended while a torch function mode of the program's was on
   RefOf<PyCodeObject> leaf;  // torch's function in which a value was looked at
   std::optional<BreakRecord> broke;

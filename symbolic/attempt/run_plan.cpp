@@ -67,7 +67,13 @@ bool RunPlan::TryWithoutSymbols(const AttemptFound& found) {
   if (found.symbolic && !broke_with_symbols_) {
     broke_with_symbols_ = found.broke->position;
     static_sizes_ = true;
+    fixes_arrays_ = found.only_arrays;
     FF_LOG(kDynamic) << "with symbolic sizes it breaks, and is tried without any: " << found.broke->reason.Text();
+    return true;
+  }
+  // There is a break either way: one graph for what is in the arrays now is no better.
+  if (std::exchange(fixes_arrays_, false) && static_sizes_ && !stop_) {
+    static_sizes_ = false;
     return true;
   }
   // The two runs may have gone two ways: what follows from symbols is not known to both.

@@ -59,6 +59,7 @@ class RunPlan {
   bool all_frames_ = false;
   bool breaks_at_modes_ = false;
   std::optional<CapturePosition> broke_with_symbols_;
+  bool fixes_arrays_ = false;  // and nothing else
   bool static_sizes_ = false;  // symbolic ones met what takes none
   bool no_unbacked_ = false;   // so did those that the graph computes
   bool hears_due_warnings_ = false;

@@ -285,6 +285,22 @@ bool MethodCalls::NoteWrite(Tracked& t, absl::string_view method, absl::Span<con
   return one_element ? writes_.AddOrDiscard(t, args[1].object, method == "add") : writes_.Replace(t);
 }
 
+namespace {
+// What it gives is looked at item by item, or by C code that prepares it.
+bool IsWalk(BorrowedRef object, absl::string_view name) {
+  if (!PyDict_Check(object.get())) return false;
+  return name == "items" || name == "keys" || name == "values" || name == "__iter__";
+}
+
+bool PrepareValues(NativeArguments& arguments, BorrowedRef dict) {
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value) != 0;) {
+    if (!arguments.PrepareNative(BorrowedRef(value), true)) return false;
+  }
+  return true;
+}
+}  // namespace
+
 // As the list of methods says what it reads and writes.
 Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                                        BorrowedRef kwnames) {
@@ -317,7 +333,11 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
   if (writes && !backward_.MayWrite()) return Value();
-  if (!(method.moves_items_only ? arguments_.PrepareMembership(self) : arguments_.PrepareNative(self))) return Value();
+  const bool walks = IsWalk(self.object, name);
+  const bool prepared = walks                     ? arguments_.PrepareWalked(self)
+                        : method.moves_items_only ? arguments_.PrepareMembership(self)
+                                                  : arguments_.PrepareNative(self);
+  if (!prepared || (walks && !method.moves_items_only && !PrepareValues(arguments_, self.object))) return Value();
   if (writes && OnlyKeeps(owner, name) && args.size() == 2 && !kwnames) {
     reads_.Move(args[1]);
   } else if (!arguments_.PrepareAll(args.subspan(1))) {

@@ -14,6 +14,7 @@
 #include "frame_eval/hook.h"
 #include "symbolic/ambient/shown_warnings.h"
 #include "symbolic/calls/each_element.h"
+#include "symbolic/calls/number_lists.h"
 #include "symbolic/calls/own_generators.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
@@ -248,6 +249,11 @@ std::optional<Value> NativeCalls::TensorOfNumber(Activation& act, absl::Span<con
   ValueVector all = {ValueView(number, kNoSource), ValueView(dtype, kNoSource), ValueView(yes, kNoSource)};
   if (device.object) all.push_back(device);
   return CallTorch(act, to, all, names);
+}
+
+std::optional<Value> NativeCalls::TensorOfNumbers(Activation& act, BorrowedRef callable,
+                                                  absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  return NumberLists(journals_, *this).TensorOf(act, callable, args, kwnames);
 }
 
 Value NativeCalls::CallAttention(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,

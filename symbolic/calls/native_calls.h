@@ -37,6 +37,9 @@ class NativeCalls {
   Value MakeTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // The same of one symbolic number. Nothing: of another one, or the number must be looked at.
   std::optional<Value> TensorOfNumber(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // Of a list that changed. Nothing: of another one.
+  std::optional<Value> TensorOfNumbers(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,
+                                       BorrowedRef kwnames);
   bool is_for_fx() const;  // the graph is one of torch's calls, each of them recorded as such
 
  private:

@@ -28,7 +28,7 @@ void ArrayInputs::TakeOne(BorrowedRef array) {
   if (!IsArray(array) || backward_.running() || c10::InferenceMode::is_enabled()) return;
   Tracked* t = objects_.Find(array);
   if (t == nullptr || t->is_empty_array() || t->source == kNoSource || !HasLayoutOfNumbers(array)) return;
-  if (IsNumberArray(array) && !symbols_.IsNumberSymbolic(t->source)) return;
+  if (IsNumberArray(array) && !symbols_.TakesArray(t->source)) return;
   const auto& inputs = objects_.tensor_inputs();
   if (std::any_of(inputs.begin(), inputs.end(), [](const TensorInput& in) { return MayBeWritten(in.fake); })) return;
   if (GuardLayout(array)) objects_.NoteMadeArray(array, MadeArray());

@@ -10,6 +10,7 @@
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/elements.h"
 #include "symbolic/journals/fakes.h"
+#include "symbolic/journals/kept_keys.h"
 #include "symbolic/journals/object_contents.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -100,6 +101,7 @@ bool NativeArguments::PrepareOuter(ValueView v) {
   if (is_view || (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o)))) {
     return PrepareOuter(ValueView(private_api::ViewedBy(o), kNoSource));
   }
+  PinKeys(reads_, v.object);
   if (t == nullptr && (IsTemplate(v.object) || IsTemplateIterator(v.object))) return true;
   if (t == nullptr && IsNativeIterator(v.object)) return MovesItems(v.object) || PrepareNative(v);
   if (PyTuple_Check(o) && IsLeaf(v.object)) {  // a torch.Size
@@ -112,8 +114,19 @@ bool NativeArguments::PrepareOuter(ValueView v) {
   return contents_.Realise(*t, true);
 }
 
+bool NativeArguments::PrepareWalked(ValueView v) {
+  const Tracked* view = objects_.Find(v.object);
+  const bool is_view = view != nullptr ? view->kind == TrackedKind::kView : PyDictViewSet_Check(v.object.get()) != 0;
+  const BorrowedRef dict = is_view ? private_api::ViewedBy(v.object) : v.object;
+  Tracked* t = objects_.Find(dict);
+  const bool is_dict = t != nullptr ? t->kind == TrackedKind::kDict : PyDict_CheckExact(dict.get()) != 0;
+  if (!is_dict) return PrepareOuter(v);
+  return t == nullptr || contents_.Realise(*t, true);
+}
+
 bool NativeArguments::PrepareMembership(ValueView v) {
   Tracked* t = objects_.Find(v.object);
+  if (t != nullptr && t->kind == TrackedKind::kView) PinKeys(reads_, private_api::ViewedBy(v.object));
   if (t == nullptr || t->kind != TrackedKind::kSet || t->attributes != nullptr) return PrepareOuter(v);
   return contents_.Realise(*t, true);
 }
@@ -363,9 +376,12 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
       if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
   } else if (PyDict_Check(o)) {
+    PinKeys(reads_, object);
     for (PyObject* part : PartsOfDict(object)) {
       if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
+  } else if (!tracked && PyDictKeys_Check(o)) {
+    PinKeys(reads_, private_api::DictOfView(o));
   } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
     return PrepareNative(private_api::DictOfView(o), allow_instances);
   } else if (!tracked && IsNativeIterator(object)) {

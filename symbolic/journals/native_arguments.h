@@ -25,6 +25,8 @@ class NativeArguments {
   [[nodiscard]] bool PrepareNative(BorrowedRef object, bool allow_instances);
   [[nodiscard]] bool PrepareNative(ValueView v, bool allow_instances = true);
   [[nodiscard]] bool PrepareOuter(ValueView v);
+  // PrepareOuter, where each item, and each key of a dict, is looked at for itself.
+  [[nodiscard]] bool PrepareWalked(ValueView v);
   // PrepareOuter, where it matters no more than what a set holds: not the order.
   [[nodiscard]] bool PrepareMembership(ValueView v);
   [[nodiscard]] bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);

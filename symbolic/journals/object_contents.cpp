@@ -12,6 +12,7 @@
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/elements.h"
 #include "symbolic/journals/fakes.h"
+#include "symbolic/journals/kept_keys.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/journals/symbols.h"
@@ -277,6 +278,7 @@ bool ObjectContents::RealiseItems(Tracked& t) {
 bool ObjectContents::PrepareTarget(BorrowedRef container) {
   Tracked* t = objects_.Find(container);
   if (t == nullptr) return true;
+  PinKeys(reads_, container);
   return Realise(*t, true) && writes_.Replace(*t);
 }
 
@@ -307,6 +309,7 @@ std::optional<Value> ObjectContents::DictItem(Tracked& t, ValueView key) {
     return OwnAttribute(*t.owner, key.object);
   }
   if (t.realised) {
+    PinKeys(reads_, t.representative);
     PyObject* found = PyDict_GetItemWithError(t.representative, key.object);
     if (found == nullptr && PyErr_Occurred() == nullptr) return std::nullopt;
     return Value{Ref::Create(found), kNoSource};
@@ -400,6 +403,7 @@ bool ObjectContents::WriteDictItem(Tracked& t, ValueView key, ValueView value) {
   if (!t.realised) {
     return writes_.Write(t, key.object, Ref::Create(value.object));
   }
+  PinKeys(reads_, t.representative);
   if (!writes_.Replace(t)) return false;
   return SetNativeItem(t.representative, key.object, value.object);
 }

@@ -11,6 +11,7 @@
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/changed_places.h"
+#include "guards/leaf/number_list.h"
 #include "guards/read.h"
 #include "symbolic/entry/numpy_kinds.h"
 #include "symbolic/journals/frame_stack.h"
@@ -61,7 +62,7 @@ tracing::SymbolicDims Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool 
   // Another parameter there is another module, not a size that changed.
   if (is_parameter) return {marked & ~pinned, 0};
   const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
-  tracing::SymbolicDims dims{marked, 0};
+  tracing::SymbolicDims dims{marked | DimsOfNumbers(source), 0};
   for (const std::string& place : {TextOf(source), TextOfSiblings(source)}) {
     dims.sizes |= sizes_->Noted(code, place);
     dims.strides |= sizes_->NotedStrides(code, place);
@@ -103,6 +104,47 @@ bool Symbols::IsNumberSymbolic(SourceId source) const {
       return IsNoted(source);
   }
   return false;
+}
+
+bool Symbols::IsNotedWithin(BorrowedRef list, const std::string& text) const {
+  PyObject* o = list;
+  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return sizes_->IsNotedNumber(code, text);
+  if (sizes_->IsNotedNumber(code, TextOfLength(text)) || sizes_->IsNotedNumber(code, TextOfItems(text))) return true;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+    if (IsNotedWithin(PySequence_Fast_GET_ITEM(o, i), absl::StrCat(text, "[", i, "]"))) return true;
+  }
+  return false;
+}
+
+bool Symbols::TakesList(BorrowedRef list, SourceId source) {
+  if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return false;
+  const bool all = sizes_->mode() == DynamicMode::kAll && reads_.sources()[source].kind == SourceKind::kLocal;
+  const bool takes = all || (sizes_->any_numbers() && IsNotedWithin(list, TextOf(source)));
+  took_array_ = took_array_ || takes;
+  took_new_array_ = took_new_array_ || takes;
+  return takes;
+}
+
+// The lengths that changed of the list, and of those in it, which a tensor is made of.
+DimMask Symbols::DimsOfNumbers(SourceId source) const {
+  const Source& made = reads_.sources()[source];
+  if (made.kind != SourceKind::kTensorOfArray || made.index < kOfNumbers) return 0;
+  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
+  std::string text = TextOf(made.base);
+  DimMask dims = 0;
+  for (int d = 0; d < kMostDims; ++d, text += "[0]") {
+    if (sizes_->IsNotedNumber(code, TextOfLength(text))) dims |= DimMask{1} << d;
+  }
+  return dims;
+}
+
+bool Symbols::TakesArray(SourceId source) {
+  if (!IsNumberSymbolic(source)) return false;
+  took_array_ = true;
+  const int changes = sizes_->TimesNoted(frame_ops::Code(frames_.real_frame()), TextOf(source));
+  took_new_array_ = took_new_array_ || changes < 2;
+  return true;
 }
 
 namespace {

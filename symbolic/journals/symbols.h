@@ -34,8 +34,13 @@ class Symbols final : public tracing::SizeListener {
   tracing::SymbolicDims DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
   // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.
   void FreeDimsOf(SourceId source, int input_index);
-  bool IsNumberSymbolic(
-      SourceId source) const;  // what is there, a number or an array of some, changes from call to call
+  bool IsNumberSymbolic(SourceId source) const;  // what is there changes from call to call
+  // The same for an array of numbers, which the entry hands on from then on.
+  bool TakesArray(SourceId source);
+  // The same for a list or tuple: its length changes, or a number in it, however deep.
+  bool TakesList(BorrowedRef list, SourceId source);
+  // What a run without symbols might do better: not with arrays that changed more than once, unless `always`.
+  bool MayFix(bool always) const { return any_backed() || took_new_array_ || (always && took_array_); }
   // The symbolic integer that stands for an int of the program's; null: it stays what it is.
   Ref NumberAt(BorrowedRef original, SourceId source);
   // len() of a container of the program's own, and `more` items that were appended; null: it is not symbolic.
@@ -55,9 +60,11 @@ class Symbols final : public tracing::SizeListener {
   bool IsNoted(SourceId source) const;
   std::string TextOf(SourceId source) const;
   std::string TextOfSiblings(SourceId source) const;
+  bool IsNotedWithin(BorrowedRef list, const std::string& text) const;
+  DimMask DimsOfNumbers(SourceId source) const;
 
   const DynamicSizes* sizes_;
-  bool floats_;
+  bool floats_, took_array_ = false, took_new_array_ = false;
   FrameStack& frames_;
   ReadJournal& reads_;
   tracing::Tracer& tracer_;

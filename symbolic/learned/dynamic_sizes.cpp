@@ -7,11 +7,12 @@ void DynamicSizes::Note(const PyCodeObject* code, const std::string& source, int
 }
 
 void DynamicSizes::NoteNumber(const PyCodeObject* code, const std::string& source) {
-  if (mode_ != DynamicMode::kNever) numbers_.insert({code, source});
+  if (mode_ != DynamicMode::kNever) ++numbers_[{code, source}];
 }
 
-bool DynamicSizes::IsNotedNumber(const PyCodeObject* code, const std::string& source) const {
-  return numbers_.contains({code, source});
+int DynamicSizes::TimesNoted(const PyCodeObject* code, const std::string& source) const {
+  const auto found = numbers_.find({code, source});
+  return found == numbers_.end() ? 0 : found->second;
 }
 
 DimMask DynamicSizes::Noted(const PyCodeObject* code, const std::string& source) const {

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 
 namespace framefuse {
 
@@ -34,7 +33,8 @@ class DynamicSizes {
   void NoteStride(const PyCodeObject* code, const std::string& source, int dim);
   DimMask NotedStrides(const PyCodeObject* code, const std::string& source) const;
   void NoteNumber(const PyCodeObject* code, const std::string& source);
-  bool IsNotedNumber(const PyCodeObject* code, const std::string& source) const;
+  bool IsNotedNumber(const PyCodeObject* code, const std::string& source) const { return TimesNoted(code, source) > 0; }
+  int TimesNoted(const PyCodeObject* code, const std::string& source) const;
   bool any_numbers() const { return !numbers_.empty(); }
 
  private:
@@ -42,7 +42,7 @@ class DynamicSizes {
   // By the code's address, which is compared and never read.
   using Place = std::pair<const PyCodeObject*, std::string>;
   absl::flat_hash_map<Place, DimMask> noted_, noted_strides_;
-  absl::flat_hash_set<Place> numbers_;
+  absl::flat_hash_map<Place, int> numbers_;
 };
 
 }  // namespace framefuse

@@ -22,6 +22,7 @@
 #include "symbolic/protocols/number_indices.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_rules.h"
+#include "symbolic/rules/native_items.h"
 #include "symbolic/rules/number_arrays.h"
 #include "symbolic/rules/operator_functions.h"
 
@@ -190,6 +191,13 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   if (const std::optional<Ref> plain = keys_.PlainKey(container, key, false)) {
     return *plain ? GetItem(act, container, ValueView(*plain, kNoSource)) : Value();
   }
+  if (t == nullptr || (t->realised && contents_.HasNative(*t, "__getitem__"))) {
+    BorrowedRef contents;
+    const Truth kept = keys_.Keeps(container, key, &contents);
+    if (kept == Truth::kError) return Value();
+    PyObject* found = kept == Truth::kTrue ? PyDict_GetItemWithError(contents, key.object) : nullptr;
+    if (found != nullptr) return Value{Ref::Create(found), kNoSource};
+  }
   const bool native_items = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__getitem__");
   if (native_items && IsLeaf(key.object)) {
     reads_.Consume(key);
@@ -245,6 +253,13 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   return result;
 }
 
+// Guards tell the key from the others.
+bool Items::WriteKept(Tracked* t, BorrowedRef contents, ValueView key, ValueView value) {
+  reads_.Move(key);
+  if (value.object) reads_.Move(value);
+  return (t == nullptr || writes_.Replace(*t)) && SetNativeItem(contents, key.object, value.object);
+}
+
 bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
   if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
   if (IsArray(container.object)) {
@@ -253,6 +268,11 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
   }
   Tracked* t = objects_.Find(container.object);
   const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
+  if (t == nullptr || (of_dict && contents_.HasNative(*t, "__setitem__"))) {
+    BorrowedRef contents;
+    const Truth kept = keys_.Keeps(container, key, &contents);
+    if (kept != Truth::kFalse) return kept == Truth::kTrue && WriteKept(t, contents, key, value);
+  }
   if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__setitem__")) {
     return contents_.WriteDictItem(*t, key, value);
   }
@@ -293,6 +313,14 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
 bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
   const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
+  if (t == nullptr || (of_dict && contents_.HasNative(*t, "__delitem__"))) {
+    BorrowedRef contents;
+    const Truth kept = keys_.Keeps(container, key, &contents);
+    if (kept == Truth::kError) return false;
+    if (kept == Truth::kTrue && PyDict_Contains(contents, key.object) == 1) {
+      return WriteKept(t, contents, key, ValueView());
+    }
+  }
   if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__delitem__")) {
     const std::optional<Value> found = contents_.DictItem(*t, key);
     if (!found) PyErr_SetObject(PyExc_KeyError, key.object);

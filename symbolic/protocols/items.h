@@ -39,6 +39,7 @@ class Items {
   bool IsSameLater(BorrowedRef key) const;
   [[nodiscard]] bool MoveItems(Tracked& tuple);  // false: broke
   [[nodiscard]] bool KeepMade();                 // the same
+  [[nodiscard]] bool WriteKept(Tracked* t, BorrowedRef contents, ValueView key, ValueView value);
   Value ClassItem(Activation& act, ValueView cls, ValueView key);
 
   FxJournal& fx_;

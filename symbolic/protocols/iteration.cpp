@@ -49,7 +49,7 @@ bool Iteration::GuardIterable(Activation& act, ValueView v, const char* what) {
     // A fresh iterator: each item that it gives is looked at for itself.
     return MovesItems(v.object) || IsTemplateIterator(v.object) || arguments_.PrepareNative(v);
   }
-  return arguments_.PrepareOuter(v);
+  return arguments_.PrepareWalked(v);
 }
 
 Value Iteration::GetIter(Activation& act, ValueView v) {

@@ -7,6 +7,7 @@
 #include "guards/read.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/kept_keys.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/object_contents.h"
 #include "symbolic/journals/object_table.h"
@@ -19,7 +20,7 @@
 namespace framefuse {
 namespace {
 
-constexpr Py_ssize_t kMost = 16;
+constexpr Py_ssize_t kMost = kMostKeptKeys;
 
 bool IsSmall(PyObject* container) {
   const Py_ssize_t size = RawLength(container);
@@ -156,6 +157,23 @@ std::optional<Truth> SymbolicKeys::IsIn(ValueView number, ValueView container) {
   const std::optional<bool> found = Compare(number.object, *elements);
   if (!found) return std::nullopt;
   return *found ? Truth::kTrue : Truth::kFalse;
+}
+
+Truth SymbolicKeys::Keeps(ValueView dict, ValueView key, BorrowedRef* contents) {
+  if (!IsSymbolic(key) || !PyDict_Check(dict.object.get())) return Truth::kFalse;
+  Tracked* t = objects_.Find(dict.object);
+  const bool plain = PyDict_CheckExact(dict.object.get()) || PyODict_CheckExact(dict.object.get());
+  if (t == nullptr ? !plain : t->kind != TrackedKind::kDict || t->attributes != nullptr) return Truth::kFalse;
+  if (!IsSmall(dict.object) || (t != nullptr && !IsSmall(t->original))) return Truth::kFalse;
+  if (t != nullptr && !contents_.Realise(*t, false)) return Truth::kError;
+  *contents = t != nullptr ? BorrowedRef(t->representative) : dict.object;
+  const Ref keys = Ref::Steal(PyDict_Keys(*contents));
+  if (!keys) return Truth::kError;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* const k = PyList_GET_ITEM(keys.get(), i);
+    if (!PyLong_CheckExact(k) && !PyUnicode_CheckExact(k) && k != Py_None) return Truth::kFalse;
+  }
+  return Compare(key.object, keys) ? Truth::kTrue : Truth::kFalse;
 }
 
 std::optional<Ref> SymbolicKeys::PlainKey(ValueView dict, ValueView key, bool absent_too) {

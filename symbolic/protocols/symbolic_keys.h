@@ -32,6 +32,9 @@ class SymbolicKeys {
   // The plain integer by which a dict, looked at as a whole from now on, gives what it gives for `key`; nothing: `key`
   // itself is to be looked up. Of a key that is absent too, if the caller does not name it in an error.
   std::optional<Ref> PlainKey(ValueView dict, ValueView key, bool absent_too);
+  // Whether guards tell `key` from each that the dict, looked at as a whole from now on, has: it may be looked for, put
+  // there and deleted without being pinned. `contents`: where.
+  Truth Keeps(ValueView dict, ValueView key, BorrowedRef* contents);
 
  private:
   using Integers = absl::InlinedVector<std::int64_t, 8>;

@@ -164,10 +164,11 @@ def batches_of_a_generator(self, x, size=3):
 def accumulated_in_mixed_precision(self, x):
     layer = copy.deepcopy(self.layer)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
-    for step in range(2):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = layer(x.detach() * (step + 1)).float().pow(2).mean() / 2
-        loss.backward()
+    with torch.enable_grad():
+        for step in range(2):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = layer(x.detach() * (step + 1)).float().pow(2).mean() / 2
+            loss.backward()
     optimizer.step()
     return layer.weight.detach()
 
