@@ -74,7 +74,7 @@ std::optional<Value> NumberLists::TensorOf(Activation& act, BorrowedRef callable
   if (args.empty() || !IsSequence(args[0].object.get()) || !IsMaker(callable)) return std::nullopt;
   const Tracked* t = objects_.Find(args[0].object);
   if (t == nullptr || t->source == kNoSource || PositionalCount(args, kwnames) != 1) return std::nullopt;
-  if (!reads_.MayRead(t->source) || !symbols_.TakesList(t->original, t->source)) return std::nullopt;
+  if (!reads_.MayRead(t->source)) return std::nullopt;
   ValueView device;
   const std::optional<std::int32_t> index = IndexOf(args, kwnames, &device);
   if (!index) return std::nullopt;
@@ -82,7 +82,8 @@ std::optional<Value> NumberLists::TensorOf(Activation& act, BorrowedRef callable
     const tracing::Tracer::Suspended suspended;
     return TensorOfNumbers(t->original, *index);
   }();
-  if (!made || !IsUntouched(t->original)) return std::nullopt;
+  // A list that holds itself is none of numbers.
+  if (!made || !symbols_.TakesList(t->original, t->source) || !IsUntouched(t->original)) return std::nullopt;
   const Value input =
       InputFor(made, reads_.sources().Intern(SourceKind::kTensorOfArray, t->source, *index, nullptr));
   if (!input) return Value();
