@@ -83,8 +83,7 @@ std::optional<Value> NumberLists::TensorOf(Activation& act, BorrowedRef callable
     return TensorOfNumbers(t->original, *index);
   }();
   if (!made || !IsUntouched(t->original)) return std::nullopt;
-  const Value input =
-      InputFor(made, reads_.sources().Intern(SourceKind::kTensorOfArray, t->source, *index, nullptr));
+  const Value input = InputFor(made, reads_.sources().Intern(SourceKind::kTensorOfArray, t->source, *index, nullptr));
   if (!input) return Value();
   // Each call of the program makes a tensor of its own.
   const auto method = [](const char* name) {

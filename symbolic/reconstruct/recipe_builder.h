@@ -57,7 +57,6 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
-  absl::StatusOr<RecipeId> OfOwnWeakref(BorrowedRef object, PyObject* target);
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
   // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
   RecipeId NumberOrText(BorrowedRef object, RecipeId cls);

@@ -30,21 +30,6 @@ const KeyedRef& Keyed() {
 
 }  // namespace
 
-// To an object of the frame's own. What nothing keeps ends when the entry does, as it has in the program; so does the set
-// that stands for one that has ended.
-absl::StatusOr<RecipeId> RecipeBuilder::OfOwnWeakref(BorrowedRef object, PyObject* target) {
-  PyObject* const type = reinterpret_cast<PyObject*>(object.type());
-  if (target == Py_None) {
-    const RecipeId ended = Add(RecipeOp::kCall, {}, reinterpret_cast<PyObject*>(&PySet_Type));
-    return known_[object.get()] = Add(RecipeOp::kCall, {ended}, type);
-  }
-  if (!MayBeReferredTo(Py_TYPE(target))) {
-    return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));
-  }
-  FF_ASSIGN_OR_RETURN(const RecipeId made, Of(target));
-  return Add(RecipeOp::kCall, {made}, type);
-}
-
 absl::StatusOr<RecipeId> RecipeBuilder::OfWeakref(BorrowedRef object) {
   PyObject* target = private_api::Referent(object.get());
   PyObject* callback = reinterpret_cast<PyWeakReference*>(object.get())->wr_callback;
@@ -52,8 +37,14 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfWeakref(BorrowedRef object) {
   const bool lives = callback != nullptr || !capture_.writes().AnyMayHaveEnded();
   const bool keyed = reinterpret_cast<PyObject*>(object.type()) == Keyed().type && callback != nullptr;
   const bool known = capture_.objects().Find(target) != nullptr;
-  if (!known && callback == nullptr && PyWeakref_CheckRefExact(object.get())) return OfOwnWeakref(object, target);
-  if (!known || !lives || (!keyed && !PyWeakref_CheckRefExact(object.get()))) {
+  const bool own = !known && callback == nullptr && PyWeakref_CheckRefExact(object.get());
+  // An object of the frame that nothing keeps ends when the entry does, as it has in the program. So does a set.
+  if (own && target == Py_None) {
+    const RecipeId ended = Add(RecipeOp::kCall, {}, reinterpret_cast<PyObject*>(&PySet_Type));
+    return known_[object.get()] = Add(RecipeOp::kCall, {ended}, reinterpret_cast<PyObject*>(object.type()));
+  }
+  const bool may_be_made = own && MayBeReferredTo(Py_TYPE(target));
+  if ((!may_be_made && (!known || !lives)) || (!keyed && !PyWeakref_CheckRefExact(object.get()))) {
     return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));
   }
   if (keyed) {
