@@ -38,11 +38,6 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfWeakref(BorrowedRef object) {
   const bool keyed = reinterpret_cast<PyObject*>(object.type()) == Keyed().type && callback != nullptr;
   const bool known = capture_.objects().Find(target) != nullptr;
   const bool own = !known && callback == nullptr && PyWeakref_CheckRefExact(object.get());
-  // An object of the frame that nothing keeps ends when the entry does, as it has in the program. So does a set.
-  if (own && target == Py_None) {
-    const RecipeId ended = Add(RecipeOp::kCall, {}, reinterpret_cast<PyObject*>(&PySet_Type));
-    return known_[object.get()] = Add(RecipeOp::kCall, {ended}, reinterpret_cast<PyObject*>(object.type()));
-  }
   const bool may_be_made = own && MayBeReferredTo(Py_TYPE(target));
   if ((!may_be_made && (!known || !lives)) || (!keyed && !PyWeakref_CheckRefExact(object.get()))) {
     return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));

@@ -468,7 +468,7 @@ def kept_with_what_it_refers_to():
     return Case(f, vector(), look=lambda: None)
 
 
-@program
+@program(whole=False)
 def kept_without_what_it_refers_to():
     kept = []
 
