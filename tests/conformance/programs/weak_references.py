@@ -440,7 +440,7 @@ def objects_of_the_frame_that_live():
         holder = Holder(Thing(n))
         inner, outer = weakref.ref(holder.inner), weakref.ref(holder)
         inner().n += 1
-        return x * outer().inner.n, inner() is holder.inner, inner
+        return x * outer().inner.n, inner() is holder.inner
 
     return Case(f, vector(), 2, look=lambda: None, then=[lambda: Args(vector(), 3), lambda: Args(vector(), 4)])
 
