@@ -2,8 +2,8 @@
 
 #include "absl/hash/hash.h"
 #include "guards/changed_places.h"
-#include "guards/leaf/number_list.h"
 #include "guards/immutable.h"
+#include "guards/leaf/number_list.h"
 #include "guards/text.h"
 
 namespace framefuse {

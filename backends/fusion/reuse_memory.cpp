@@ -22,7 +22,7 @@ bool MakesOwnMemory(const Node& n) {
 
 // Its result is all of its argument's memory.
 bool IsWholeView(const Node& n) {
-  static constexpr ir::OpNames kWhole{ir::OpName::kView,      ir::OpName::k_UnsafeView, ir::OpName::kPermute,
+  static constexpr ir::OpNames kWhole{ir::OpName::kView,      ir::OpName::k_UnsafeView,  ir::OpName::kPermute,
                                       ir::OpName::kT,         ir::OpName::kTransposeInt, ir::OpName::kUnsqueeze,
                                       ir::OpName::kSqueezeDim};
   return kWhole.contains(n.op);

@@ -111,7 +111,8 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
       (!known->of_torch_only || IsTorchCode(frame_ops::Code(act.frame)))) {
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
-  if (std::optional<Value> made = natives_.TensorOfNumbers(act, callable.object, args, kwnames)) return *std::move(made);
+  if (std::optional<Value> made = natives_.TensorOfNumbers(act, callable.object, args, kwnames))
+    return *std::move(made);
   if (HasSizedSubstitute(callable.object) && !SeeItems(objects_, arguments_, args)) return Value();
   const BorrowedRef sized = SizedSubstitute(sizes_, callable.object, args);
   if (sized && !IsFrameOf(act, sized)) return CallWith(act, ValueView(sized, kNoSource), args, kwnames, completion);

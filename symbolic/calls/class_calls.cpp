@@ -112,7 +112,9 @@ Value ClassCalls::MakeWeakref(ValueView callable, absl::Span<const ValueView> ar
       (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet);
   const BorrowedRef callback = args.size() == 2 && args[1].object.get() != Py_None ? args[1].object : BorrowedRef();
   const bool key = known && IsKnownByAddress(t->original) && (!callback || IsOfWeakContainer(callback));
-  if (!known || (!key && (callback || writes_.AnyMayHaveEnded()))) {
+  const bool of_frame = args.size() == 1 && !kwnames && objects_.Find(args[0].object) == nullptr &&
+                        MayBeReferredTo(args[0].object.type());
+  if (!of_frame && (!known || (!key && (callback || writes_.AnyMayHaveEnded())))) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   return boundary_.Wrap(Ref::Steal(PyWeakref_NewRef(args[0].object, callback)));

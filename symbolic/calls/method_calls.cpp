@@ -85,6 +85,7 @@ ValueVector WithKey(absl::Span<const ValueView> args, const Ref& key) {
 MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorAttributes& tensor_attributes,
                          AttributeWrites& attribute_writes, CallEvaluator& calls, NativeCalls& natives)
     : tracer_(journals.tracer()),
+      frames_(journals.frames()),
       breaks_(journals.breaks()),
       backward_(journals.backward()),
       boundary_(journals.boundary()),
@@ -123,7 +124,7 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     return natives_.CallTorch(act, callable.object, args, kwnames);
   }
   if (descriptor->d_type == WeakrefType() && name == "__call__" && args.size() == 1 && !kwnames) {
-    return WeakTargets(breaks_, reads_, writes_, objects_).Of(self);
+    return WeakTargets(frames_, breaks_, reads_, writes_, objects_).Of(self);
   }
   if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
   if (Tracked* variable = objects_.Find(self.object); variable != nullptr && descriptor->d_type == &PyContextVar_Type) {

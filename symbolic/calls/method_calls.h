@@ -19,6 +19,7 @@ class AttributeReads;
 class AttributeWrites;
 class BackwardPhase;
 class BreakController;
+class FrameStack;
 class CallEvaluator;
 class ContextVariables;
 class Journals;
@@ -56,6 +57,7 @@ class MethodCalls {
                             BorrowedRef kwnames);
 
   tracing::Tracer& tracer_;
+  const FrameStack& frames_;
   BreakController& breaks_;
   BackwardPhase& backward_;
   NativeBoundary& boundary_;

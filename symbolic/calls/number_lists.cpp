@@ -84,8 +84,7 @@ std::optional<Value> NumberLists::TensorOf(Activation& act, BorrowedRef callable
   }();
   // A list that holds itself is none of numbers.
   if (!made || !symbols_.TakesList(t->original, t->source) || !IsUntouched(t->original)) return std::nullopt;
-  const Value input =
-      InputFor(made, reads_.sources().Intern(SourceKind::kTensorOfArray, t->source, *index, nullptr));
+  const Value input = InputFor(made, reads_.sources().Intern(SourceKind::kTensorOfArray, t->source, *index, nullptr));
   if (!input) return Value();
   // Each call of the program makes a tensor of its own.
   const auto method = [](const char* name) {

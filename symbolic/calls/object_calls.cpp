@@ -74,7 +74,8 @@ bool MakesPlainData(BorrowedRef scanner) {
 
 ObjectCalls::ObjectCalls(Journals& journals, NativeProtocols& native, Protocols& meaning, CallEvaluator& calls,
                          NativeCalls& natives, CachedCalls& cached)
-    : breaks_(journals.breaks()),
+    : frames_(journals.frames()),
+      breaks_(journals.breaks()),
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
@@ -108,7 +109,7 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
   if (IsScriptFunction(type)) return CallScripted(act, callable, args, kwnames);
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
   const BorrowedRef call = reads_.LookupInType(type, call_name);
-  WeakTargets targets(breaks_, reads_, writes_, objects_);
+  WeakTargets targets(frames_, breaks_, reads_, writes_, objects_);
   if (IsAskedByCall(callable.object, call) && args.empty() && !kwnames) return targets.Of(callable);
   if (targets.IsProxy(callable)) {
     const Value target = targets.BehindProxy(callable);

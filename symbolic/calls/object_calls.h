@@ -10,6 +10,7 @@
 namespace framefuse {
 
 class BreakController;
+class FrameStack;
 class CachedCalls;
 class CallEvaluator;
 class Journals;
@@ -37,6 +38,7 @@ class ObjectCalls {
   Value CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
+  const FrameStack& frames_;
   BreakController& breaks_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;

@@ -1,5 +1,5 @@
-// Symbolic integers that are keys of a dict and not pinned (symbolic/protocols/symbolic_keys.h): a guard tells each from
-// the other keys. Invariant: whatever looks for another key, or puts one there, pins those that are there first.
+// Symbolic integers that are keys of a dict and not pinned (symbolic/protocols/symbolic_keys.h): a guard tells each
+// from the other keys. Invariant: whatever looks for another key, or puts one there, pins those that are there first.
 #ifndef FRAMEFUSE_SYMBOLIC_JOURNALS_KEPT_KEYS_H_
 #define FRAMEFUSE_SYMBOLIC_JOURNALS_KEPT_KEYS_H_
 

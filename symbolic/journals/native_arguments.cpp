@@ -360,6 +360,8 @@ void PinNumbersIn(ReadJournal& reads, BorrowedRef object, int depth = 0) {
 bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {
   PyObject* o = object;
   if (keeps_numbers_ && !IsSizedForTorch(o)) PinNumbersIn(reads_, object);
+  if (PyDict_Check(o)) PinKeys(reads_, object);
+  if (!tracked && PyDictKeys_Check(o)) PinKeys(reads_, private_api::DictOfView(o));
   if (PyTuple_Check(o) || PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
       const BorrowedRef item(PySequence_Fast_GET_ITEM(o, i));  // null: zip_longest() gave up an iterator that has ended
@@ -376,12 +378,9 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
       if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
   } else if (PyDict_Check(o)) {
-    PinKeys(reads_, object);
     for (PyObject* part : PartsOfDict(object)) {
       if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
-  } else if (!tracked && PyDictKeys_Check(o)) {
-    PinKeys(reads_, private_api::DictOfView(o));
   } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
     return PrepareNative(private_api::DictOfView(o), allow_instances);
   } else if (!tracked && IsNativeIterator(object)) {

@@ -8,6 +8,7 @@
 namespace framefuse {
 
 class BreakController;
+class FrameStack;
 class Journals;
 class ObjectTable;
 class ReadJournal;
@@ -16,8 +17,9 @@ class WriteJournal;
 // Reads the target of one that is tracked, or was made here. Keeps no state.
 class WeakTargets {
  public:
-  WeakTargets(BreakController& breaks, ReadJournal& reads, const WriteJournal& writes, ObjectTable& objects)
-      : breaks_(breaks), reads_(reads), writes_(writes), objects_(objects) {}
+  WeakTargets(const FrameStack& frames, BreakController& breaks, ReadJournal& reads, const WriteJournal& writes,
+              ObjectTable& objects)
+      : frames_(frames), breaks_(breaks), reads_(reads), writes_(writes), objects_(objects) {}
   explicit WeakTargets(Journals& journals);
 
   // None: it has ended. Null: broke.
@@ -27,12 +29,15 @@ class WeakTargets {
   Value BehindProxy(ValueView proxy);  // null: broke
 
  private:
+  const FrameStack& frames_;
   BreakController& breaks_;
   ReadJournal& reads_;
   const WriteJournal& writes_;
   ObjectTable& objects_;
 };
 
+// Of what the frame makes: one may be made of it, without a callback.
+bool MayBeReferredTo(PyTypeObject* type);
 PyTypeObject* WeakrefType();
 // A weak reference, of a class derived from that perhaps, which a call asks for its target.
 bool IsAskedByCall(BorrowedRef reference, BorrowedRef call_of_its_class);

@@ -186,18 +186,25 @@ bool Items::KeepMade() {
   return writes_.ReplaceGrown() && (writes_.count() == before || backward_.MayWrite());
 }
 
+namespace {
+// By a number that guards tell from the other keys. Nothing: another way tells, or it is not there.
+std::optional<Value> FindKept(SymbolicKeys& keys, ValueView container, ValueView key) {
+  BorrowedRef contents;
+  const Truth kept = keys.Keeps(container, key, &contents);
+  if (kept == Truth::kError) return Value();
+  PyObject* found = kept == Truth::kTrue ? PyDict_GetItemWithError(contents, key.object) : nullptr;
+  if (found == nullptr) return std::nullopt;
+  return Value{Ref::Create(found), kNoSource};
+}
+}  // namespace
+
 Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
   if (const std::optional<Ref> plain = keys_.PlainKey(container, key, false)) {
     return *plain ? GetItem(act, container, ValueView(*plain, kNoSource)) : Value();
   }
-  if (t == nullptr || (t->realised && contents_.HasNative(*t, "__getitem__"))) {
-    BorrowedRef contents;
-    const Truth kept = keys_.Keeps(container, key, &contents);
-    if (kept == Truth::kError) return Value();
-    PyObject* found = kept == Truth::kTrue ? PyDict_GetItemWithError(contents, key.object) : nullptr;
-    if (found != nullptr) return Value{Ref::Create(found), kNoSource};
-  }
+  const bool by_keys = t == nullptr || (t->realised && contents_.HasNative(*t, "__getitem__"));
+  if (std::optional<Value> kept = by_keys ? FindKept(keys_, container, key) : std::nullopt) return *std::move(kept);
   const bool native_items = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__getitem__");
   if (native_items && IsLeaf(key.object)) {
     reads_.Consume(key);

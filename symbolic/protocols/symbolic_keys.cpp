@@ -169,11 +169,22 @@ Truth SymbolicKeys::Keeps(ValueView dict, ValueView key, BorrowedRef* contents) 
   *contents = t != nullptr ? BorrowedRef(t->representative) : dict.object;
   const Ref keys = Ref::Steal(PyDict_Keys(*contents));
   if (!keys) return Truth::kError;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
-    PyObject* const k = PyList_GET_ITEM(keys.get(), i);
-    if (!PyLong_CheckExact(k) && !PyUnicode_CheckExact(k) && k != Py_None) return Truth::kFalse;
+  const absl::Span<PyObject* const> all(PySequence_Fast_ITEMS(keys.get()),
+                                        static_cast<std::size_t>(PySequence_Fast_GET_SIZE(keys.get())));
+  const auto is_known = [](PyObject* k) { return PyLong_CheckExact(k) || PyUnicode_CheckExact(k) || k == Py_None; };
+  if (!std::all_of(all.begin(), all.end(), is_known)) return Truth::kFalse;
+  return IsToldFrom(key.object, all) ? Truth::kTrue : Truth::kFalse;
+}
+
+// A fact for each: which of them it is matters.
+bool SymbolicKeys::IsToldFrom(BorrowedRef number, absl::Span<PyObject* const> keys) {
+  for (PyObject* const k : keys) {
+    if (!PyLong_CheckExact(k)) continue;
+    const std::optional<bool> same = tracer_.numbers().Compare(Py_EQ, number, k);
+    if (!same) return false;
+    if (*same) return true;
   }
-  return Compare(key.object, keys) ? Truth::kTrue : Truth::kFalse;
+  return true;
 }
 
 std::optional<Ref> SymbolicKeys::PlainKey(ValueView dict, ValueView key, bool absent_too) {

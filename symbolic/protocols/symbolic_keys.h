@@ -43,6 +43,7 @@ class SymbolicKeys {
   bool IsOneOf(BorrowedRef number, absl::Span<const std::int64_t> values);
   std::optional<Truth> IsInRange(ValueView number, ValueView range);
   bool IsFoundByValue(BorrowedRef number, BorrowedRef elements);
+  bool IsToldFrom(BorrowedRef number, absl::Span<PyObject* const> keys);
   std::optional<bool> Compare(BorrowedRef number, BorrowedRef elements);
 
   tracing::Tracer& tracer_;

@@ -36,7 +36,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfWeakref(BorrowedRef object) {
   // What has one was not dropped: a drop looks for them.
   const bool lives = callback != nullptr || !capture_.writes().AnyMayHaveEnded();
   const bool keyed = reinterpret_cast<PyObject*>(object.type()) == Keyed().type && callback != nullptr;
-  if (capture_.objects().Find(target) == nullptr || !lives || (!keyed && !PyWeakref_CheckRefExact(object.get()))) {
+  const bool known = capture_.objects().Find(target) != nullptr;
+  const bool own = !known && callback == nullptr && PyWeakref_CheckRefExact(object.get());
+  const bool may_be_made = own && MayBeReferredTo(Py_TYPE(target));
+  if ((!may_be_made && (!known || !lives)) || (!keyed && !PyWeakref_CheckRefExact(object.get()))) {
     return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));
   }
   if (keyed) {

@@ -1,5 +1,5 @@
-// TapeRecorder: a recorder that keeps a tape of what a pretended device was told to do on raw addresses, and a fixture of
-// tests that use it.
+// TapeRecorder: a recorder that keeps a tape of what a pretended device was told to do on raw addresses, and a fixture
+// of tests that use it.
 #ifndef FRAMEFUSE_TESTS_RUNTIME_TAPE_RECORDER_H_
 #define FRAMEFUSE_TESTS_RUNTIME_TAPE_RECORDER_H_
 

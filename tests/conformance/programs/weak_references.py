@@ -428,3 +428,65 @@ def what_was_added_ends():
         box[0] = Thing(4)
 
     return Case(f, vector(), look=lambda: (len(table), len(group)), then=[end, end, lambda: None])
+
+
+@program
+def objects_of_the_frame_that_live():
+    class Holder:
+        def __init__(self, inner):
+            self.inner = inner
+
+    def f(x, n):
+        holder = Holder(Thing(n))
+        inner, outer = weakref.ref(holder.inner), weakref.ref(holder)
+        inner().n += 1
+        return x * outer().inner.n, inner() is holder.inner
+
+    return Case(f, vector(), 2, look=lambda: None, then=[lambda: Args(vector(), 3), lambda: Args(vector(), 4)])
+
+
+@program(whole=False)
+def objects_of_the_frame_that_end():
+    def f(x):
+        things = [Thing(1), Thing(2)]
+        refs = [weakref.ref(thing) for thing in things]
+        thing = things.pop()
+        del thing
+        lost = weakref.ref(Thing(3))
+        return x * 2, refs, [r() is None for r in refs], lost() is None
+
+    return Case(f, vector())
+
+
+@program
+def kept_with_what_it_refers_to():
+    def f(x):
+        parent, child = Thing(x * 2), Thing(x + 1)
+        child.parent, parent.child = weakref.ref(parent), child
+        return parent, child.parent().n + child.n
+
+    return Case(f, vector(), look=lambda: None)
+
+
+@program(whole=False)
+def kept_without_what_it_refers_to():
+    kept = []
+
+    def f(x):
+        thing = Thing(x * 2)
+        kept.append(weakref.ref(thing))
+        return thing.n + 1
+
+    return Case(f, vector(), look=lambda: [r() is None for r in kept], then=[lambda: None])
+
+
+@program
+def hooks_of_a_module_of_the_frame():
+    def f(x):
+        model = Doubles()
+        handle = model.register_forward_hook(lambda module, args, out: out + 10)
+        y = model(x)
+        handle.remove()
+        return y, model(x), len(model._forward_hooks)
+
+    return Case(f, vector(), then=[lambda: None, lambda: None])
