@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "frame_eval/hook.h"
 #include "symbolic/ambient/shown_warnings.h"
 #include "symbolic/calls/each_element.h"
@@ -40,12 +41,18 @@
 namespace framefuse {
 namespace {
 
-bool HoldsFake(BorrowedRef list) {
+// `seen`: lists that were looked at; one may hold itself.
+bool HoldsFake(BorrowedRef list, absl::flat_hash_set<PyObject*>* seen) {
   if (!PyList_CheckExact(list.get())) return IsFakeTensor(list);
+  if (!seen->insert(list.get()).second) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-    if (HoldsFake(PyList_GET_ITEM(list.get(), i))) return true;
+    if (HoldsFake(PyList_GET_ITEM(list.get(), i), seen)) return true;
   }
   return false;
+}
+bool HoldsFake(BorrowedRef list) {
+  absl::flat_hash_set<PyObject*> seen;
+  return HoldsFake(list, &seen);
 }
 
 // (query, key, value, attn_mask, …)

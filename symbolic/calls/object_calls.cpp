@@ -27,6 +27,7 @@
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/call_arguments.h"
 #include "symbolic/rules/scripted_functions.h"
+#include "symbolic/rules/self_holding.h"
 #include "symbolic/rules/tensor_types.h"
 
 namespace framefuse {
@@ -133,7 +134,9 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
   if (t == nullptr && IsJsonType(type, "make_encoder")) {
     if (!arguments_.PrepareAll(args, false)) return Value();
-    if (!args.empty() && IsPlainData(args[0].object)) return natives_.CallNative(callable.object, args, kwnames);
+    if (!args.empty() && !HoldsItself(args[0].object) && IsPlainData(args[0].object)) {
+      return natives_.CallNative(callable.object, args, kwnames);
+    }
   }
   if (t != nullptr && IsJsonType(type, "make_scanner") && MakesPlainData(callable.object)) {
     reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);

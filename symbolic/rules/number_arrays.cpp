@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "guards/leaf/value.h"
 #include "symbolic/rules/numpy_scalars.h"
+#include "symbolic/rules/self_holding.h"
 
 namespace framefuse {
 namespace {
@@ -131,16 +132,20 @@ bool IsArrayType(PyTypeObject* type) {
 
 bool IsNumberArray(BorrowedRef object) { return IsArray(object) && Buffer(object.get()).HoldsNumbers(); }
 
-bool IsForNumpy(BorrowedRef object) {
+namespace {
+bool AreAllForNumpy(BorrowedRef object) {
   PyObject* o = object;
   if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
     bool all = true;
     for (Py_ssize_t i = 0; all && i < PySequence_Fast_GET_SIZE(o); ++i)
-      all = IsForNumpy(PySequence_Fast_GET_ITEM(o, i));
+      all = AreAllForNumpy(PySequence_Fast_GET_ITEM(o, i));
     return all;
   }
   return PyUnicode_CheckExact(o) || IsNumberForNumpy(object) || IsNumberArray(object);
 }
+}  // namespace
+
+bool IsForNumpy(BorrowedRef object) { return !HoldsItself(object) && AreAllForNumpy(object); }
 
 bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
