@@ -98,13 +98,13 @@ def _huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _REDUCTIONS[reduction](torch.where(away <= delta, 0.5 * away * away, delta * (away - 0.5 * delta)))
 
 
-def _shape(data):
-    """Of a number, or of a list of what has one shape; else None."""
+def _shape(data, deepest=8):
+    """Of a number, or of a list of what has one shape; else None, also where lists are nested deeper: one may hold itself."""
     if type(data) in (int, float):
         return ()
-    if type(data) not in (list, tuple, torch.Size) or len(data) == 0:
+    if type(data) not in (list, tuple, torch.Size) or len(data) == 0 or deepest == 0:
         return None
-    shapes = [_shape(v) for v in data]
+    shapes = [_shape(v, deepest - 1) for v in data]
     return (len(data), *shapes[0]) if shapes[0] is not None and all([s == shapes[0] for s in shapes]) else None
 
 
