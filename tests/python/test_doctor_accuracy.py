@@ -29,6 +29,7 @@ def step(x, y):
     z = torch.nn.functional.gelu(z) + 1
     return torch.softmax(z @ z.t(), 1), torch.nn.functional.dropout(z, 0.5)
 
+torch.manual_seed(5)
 x, y = torch.randn(32, 48, requires_grad=True), torch.randn(32, 48)
 for _ in range(2):
     step(x, y)[0].sum().backward()
