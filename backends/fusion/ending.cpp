@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "backends/graph/operators.h"
+#include "backends/fusion/node_kinds.h"
 #include "backends/passes/aliases.h"
 #include "common/index.h"
 
@@ -37,8 +37,8 @@ class Finder {
       makers += made_.size() > before ? 1 : 0;
     }
     while (first < steps_.size() && !Makes(*steps_[first])) ++first;
-    EndingPlan plan{first, IsAllOfIt(first), {}, {}};
-    if (!Hold(&plan)) return {steps_.size(), false, {}, {}};
+    EndingPlan plan{first, {}, {}};
+    if (IsAllOfIt(first) || !Hold(&plan)) return {steps_.size(), {}, {}};
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       const ValueId v = g_.outputs[i].value;
       if (v != kNoValue && made_.contains(aliases_.RootOf(v))) plan.outputs.push_back(i);
@@ -53,11 +53,10 @@ class Finder {
       *values = step.Results();
       return true;
     }
-    static constexpr ir::OpNames kProducts{ir::OpName::kMm, ir::OpName::kAddmm, ir::OpName::kBmm, ir::OpName::kBaddbmm};
     for (const ir::NodeIndex n : step.Operators()) {
       const ir::Node& node = g_.nodes[At(n)];
       const bool views = ViewedArgument(*node.op) >= 0;
-      if (!views && !kProducts.contains(node.op)) return false;
+      if (!views && !IsProduct(node)) return false;
       for (const ValueId v : node.outputs) {
         if (v != kNoValue && !views) values->push_back(v);
       }
@@ -78,6 +77,7 @@ class Finder {
     std::vector<ValueId> values;
     return Computes(step, &values) && !values.empty();
   }
+  // Nothing would be recorded, of which torch warns.
   bool IsAllOfIt(std::size_t first) const {
     return first < steps_.size() &&
            std::all_of(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(first), [&](const auto& step) {

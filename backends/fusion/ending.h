@@ -14,7 +14,6 @@ namespace framefuse::fusion {
 
 struct EndingPlan {
   std::size_t first = 0;             // step; the number of steps: there is no ending
-  bool is_all = false;               // nothing but views comes before it
   std::vector<std::size_t> outputs;  // of the graph, that it makes
   std::vector<ir::ValueId> held;     // what steps before it made, but for inputs and constants, and it reads
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/fusion/decompose_rules.h"
+#include "backends/fusion/node_kinds.h"
 #include "backends/fusion/pad_products.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/reduction.h"
@@ -74,6 +75,7 @@ std::optional<std::size_t> DimBehind(const Graph& g, const Node& view, std::size
     const std::size_t a = number(1, from.rank()), b = number(2, from.rank());
     return dim == a ? b : dim == b ? a : dim;
   }
+  if (ir::Is(view.op, ir::OpName::kT)) return from.rank() < 2 ? dim : 1 - dim;
   if (ir::Is(view.op, ir::OpName::kUnsqueeze)) return dim + (number(1, to.rank()) <= dim ? 1 : 0);
   if (!ir::Is(view.op, ir::OpName::kSqueezeDim) || from.rank() == to.rank()) return std::nullopt;
   const std::size_t gone = number(1, from.rank());
@@ -140,9 +142,7 @@ class Opener {
     const std::vector<std::size_t>& readers = users_[static_cast<std::size_t>(v)];
     if (readers.size() != 1 || is_output_[static_cast<std::size_t>(v)]) return nullptr;
     const Node& n = g_.nodes[readers[0]];
-    static constexpr ir::OpNames kViews{ir::OpName::kView,         ir::OpName::k_UnsafeView, ir::OpName::kPermute,
-                                        ir::OpName::kTransposeInt, ir::OpName::kUnsqueeze,   ir::OpName::kSqueezeDim};
-    if (!kViews.contains(n.op) || n.outputs[0] == kNoValue) return nullptr;
+    if (!IsWholeView(n) || n.outputs[0] == kNoValue) return nullptr;
     return ir::IsDense(g_.exprs, g_.value(n.outputs[0])) ? &n : nullptr;
   }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "backends/graph/operators.h"
+#include "backends/fusion/node_kinds.h"
 #include "backends/passes/aliases.h"
 #include "common/index.h"
 
@@ -14,20 +14,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
-// Operators whose result is in memory of its own, laid out as recorded.
-bool MakesOwnMemory(const Node& n) {
-  static constexpr ir::OpNames kProducts{ir::OpName::kMm, ir::OpName::kAddmm, ir::OpName::kBmm, ir::OpName::kBaddbmm};
-  return kProducts.contains(n.op);
-}
-
-// Its result is all of its argument's memory.
-bool IsWholeView(const Node& n) {
-  static constexpr ir::OpNames kWhole{ir::OpName::kView,      ir::OpName::k_UnsafeView,  ir::OpName::kPermute,
-                                      ir::OpName::kT,         ir::OpName::kTransposeInt, ir::OpName::kUnsqueeze,
-                                      ir::OpName::kSqueezeDim};
-  return kWhole.contains(n.op);
-}
-
 // Which values may be in one memory. An operator that is no kernel's may return its argument.
 class Sharing {
  public:
@@ -35,7 +21,7 @@ class Sharing {
     for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ValueId>(v);
     for (const Node& n : graph.nodes) {
       const bool views = ViewedArgument(*n.op) >= 0;
-      if (!views && (n.op->is_pointwise() || MakesOwnMemory(n))) continue;
+      if (!views && (n.op->is_pointwise() || IsProduct(n))) continue;
       ir::ForEachUse(n, [&](ValueId from) {
         for (const ValueId to : n.outputs) {
           if (to == kNoValue) continue;
@@ -62,7 +48,7 @@ class Reuser {
       for (const ValueId v : steps_[s]->Reads()) Last(v) = s;
       if (steps_[s]->IsKernel()) Own(steps_[s]->Results());
       for (const ir::NodeIndex n : steps_[s]->Operators()) {
-        if (MakesOwnMemory(g_.nodes[At(n)])) Own(g_.nodes[At(n)].outputs);
+        if (IsProduct(g_.nodes[At(n)])) Own(g_.nodes[At(n)].outputs);
       }
     }
     for (const Node& n : g_.nodes) {

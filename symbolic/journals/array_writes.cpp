@@ -15,6 +15,7 @@
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/leaf_types.h"
 #include "symbolic/rules/number_arrays.h"
+#include "symbolic/rules/self_holding.h"
 
 namespace framefuse {
 namespace {
@@ -58,7 +59,7 @@ bool IsOwnArray(const ObjectTable& objects, BorrowedRef array) {
 }
 
 Value ArrayWriter::Write(BorrowedRef function, absl::Span<const ValueView> operands) const {
-  const auto is_plain = [](const ValueView& v) { return IsPlain(v.object); };
+  const auto is_plain = [](const ValueView& v) { return !HoldsItself(v.object) && IsPlain(v.object); };
   // A graph for an FX backend makes its constants of the array itself, later.
   if (fx.keep_values() || !IsOwnArray(objects, operands[0].object) ||
       !std::all_of(operands.begin(), operands.end(), is_plain)) {

@@ -18,7 +18,6 @@ struct Case {
   const char* text;
   std::vector<bool> apart;   // by output: it may be made apart
   std::vector<bool> by_end;  // by output: the ending makes it; all false: there is none
-  const char* refused = "";  // what is said instead
 };
 
 class Endings : public ::testing::TestWithParam<Case> {};
@@ -52,10 +51,7 @@ TEST_P(Endings, MakeTheSameInFreshMemory) {
   std::vector<at::Tensor> expected(c.apart.size()), begun(c.apart.size());
   ASSERT_TRUE((*aten)->Run(inputs, {}, absl::MakeSpan(expected)).ok());
   std::unique_ptr<Ending> ending;
-  const absl::Status status = (*fused)->RunToEnding(inputs, {}, absl::MakeSpan(begun), c.apart, &ending);
-  EXPECT_NE(MessageOf(status).find(c.refused), std::string::npos) << MessageOf(status);
-  ASSERT_EQ(status.ok(), *c.refused == '\0');
-  if (!status.ok()) return;
+  ASSERT_TRUE((*fused)->RunToEnding(inputs, {}, absl::MakeSpan(begun), c.apart, &ending).ok());
   bool any = false;
   for (std::size_t i = 0; i < begun.size(); ++i) {
     EXPECT_EQ(begun[i].defined(), !c.by_end[i]) << i;
@@ -141,8 +137,7 @@ input %1: f32[256, 512] argument
 output %2 user
 )",
                                                 {true},
-                                                {false},
-                                                "nothing else is done"}),
+                                                {false}}),
                          [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
 
 }  // namespace

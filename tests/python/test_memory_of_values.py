@@ -2,17 +2,7 @@
 
 import framefuse
 import torch
-
-
-def peak_bytes(function, *arguments):
-    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        function(*arguments)
-    now = most = 0
-    for event in profile.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            most = max(most, now)
-    return most
+from peak_memory import peak_bytes
 
 
 def test_operators_of_one_step_free_what_they_made():

@@ -3,6 +3,7 @@
 import framefuse
 import pytest
 import torch
+from peak_memory import peak_bytes
 
 W = torch.linspace(-1, 1, 64).reshape(8, 8)
 
@@ -81,17 +82,7 @@ def test_a_chain_takes_no_more_than_eager_in_place():
     def program(x):
         return (((x @ w).tanh() * 3).view(64, 2, 2048).transpose(0, 1).contiguous() + 1).sum()
 
-    def peak(function, x):
-        with torch.profiler.profile(profile_memory=True) as profile:
-            function(x)
-        most = now = 0
-        for event in profile.profiler.kineto_results.events():
-            if event.name() == "[memory]":
-                now += event.nbytes()
-                most = max(most, now)
-        return most
-
     x = torch.randn(64, 64)
     compiled = framefuse.compile(program, fullgraph=True)
     torch.testing.assert_close(compiled(x), program(x), rtol=1e-4, atol=1e-2)
-    assert peak(compiled, x) <= 2.1 * w.shape[1] * 64 * 4
+    assert peak_bytes(compiled, x) <= 2.1 * w.shape[1] * 64 * 4
