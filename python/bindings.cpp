@@ -367,7 +367,10 @@ void BindGraphs(py::module_& m) {
       },
       py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1,
       py::arg("verify") = true);
-  m.def("set_graph_recorder", [](const py::object& begin) { SetCudaGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
+  m.def("set_graph_recorder", [](const py::object& begin, const py::object& carries) {
+    SetCudaGraphRecorder(MakeGraphRecorder(ToRef(begin), ToRef(carries)));
+  });
+  m.def("close_recordings_of_groups", &CloseRecordingsOfGroups);
   m.def("set_accuracy_probe", [](const py::object& begin) { SetAccuracyProbe(MakeAccuracyProbe(ToRef(begin))); });
   m.def("set_recording_probe", [](const py::object& probe) { SetRecordingProbe(MakeRecordingProbe(ToRef(probe))); });
   m.def("is_stream_recorded", &IsStreamRecorded, "Whether the calling thread's work is being recorded instead of run.");

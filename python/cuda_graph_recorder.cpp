@@ -1,5 +1,7 @@
 #include "python/cuda_graph_recorder.h"
 
+#include <atomic>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -20,6 +22,14 @@ absl::Status StatusOf(const Ref& returned) {
   return absl::UnavailableError(text != nullptr ? text : "unknown error");
 }
 
+class PythonRecording;
+
+// Those with collectives; the GIL guards it.
+std::set<PythonRecording*>& OfGroups() {
+  static auto* const of_groups = new std::set<PythonRecording*>;
+  return *of_groups;
+}
+
 class PythonRecording final : public CudaGraphRecording {
  public:
   explicit PythonRecording(Ref object) : object_(std::move(object)) {}
@@ -30,8 +40,19 @@ class PythonRecording final : public CudaGraphRecording {
       return;
     }
     const Gil gil;
-    (void)Call("close");
+    OfGroups().erase(this);
+    Close();
     object_ = Ref();
+  }
+  void CloseWithGroups() override {
+    const Gil gil;
+    OfGroups().insert(this);
+  }
+  bool IsClosed() const override { return closed_.load(std::memory_order_acquire); }
+  // The GIL is held.
+  void Close() {
+    closed_.store(true, std::memory_order_release);
+    (void)Call("close");
   }
   absl::Status Replay() override {
     const Gil gil;
@@ -44,15 +65,23 @@ class PythonRecording final : public CudaGraphRecording {
 
  private:
   Ref object_;
+  std::atomic<bool> closed_ = false;
 };
 
 class PythonRecorder final : public CudaGraphRecorder {
  public:
-  explicit PythonRecorder(Ref begin) : begin_(std::move(begin)) {}
+  PythonRecorder(Ref begin, Ref carries) : begin_(std::move(begin)), carries_(std::move(carries)) {}
 
   absl::Status Serves(c10::Device device) override {
     if (!device.is_cuda()) return absl::FailedPreconditionError("the work is on " + device.str());
     return cuda::GetDevice(device.index()).status();
+  }
+
+  absl::Status Carries(const std::string& group, c10::Device device) override {
+    const Gil gil;
+    const HookScope native(HookMode::kOff);
+    return StatusOf(Ref::Steal(
+        PyObject_CallFunction(carries_.get(), "si", group.c_str(), static_cast<int>(device.index()))));
   }
 
   absl::StatusOr<void*> CurrentStream(c10::Device device) override {
@@ -82,13 +111,18 @@ class PythonRecorder final : public CudaGraphRecorder {
   }
 
  private:
-  const Ref begin_;
+  const Ref begin_, carries_;
 };
 
 }  // namespace
 
-std::unique_ptr<CudaGraphRecorder> MakeGraphRecorder(Ref begin) {
-  return begin ? std::make_unique<PythonRecorder>(std::move(begin)) : nullptr;
+std::unique_ptr<CudaGraphRecorder> MakeGraphRecorder(Ref begin, Ref carries) {
+  return std::make_unique<PythonRecorder>(std::move(begin), std::move(carries));
+}
+
+void CloseRecordingsOfGroups() {
+  const std::set<PythonRecording*> all = std::exchange(OfGroups(), {});
+  for (PythonRecording* recording : all) recording->Close();
 }
 
 std::function<bool()> MakeRecordingProbe(Ref probe) {

@@ -12,8 +12,11 @@
 
 namespace framefuse {
 
-// `begin(device_index)` starts a recording and returns it; see framefuse/_cuda_graphs.py.
-std::unique_ptr<CudaGraphRecorder> MakeGraphRecorder(Ref begin);
+// `begin(device_index)` starts a recording and returns it; `carries(group_name, device_index)` says why collectives of
+// that process group are not recorded, or None; see framefuse/_cuda_graphs.py.
+std::unique_ptr<CudaGraphRecorder> MakeGraphRecorder(Ref begin, Ref carries);
+// The GIL is held. Recordings with collectives: they are made anew when they are needed again.
+void CloseRecordingsOfGroups();
 // `probe()` says whether the calling thread's current stream is being recorded (backends/graph/recording_probe.h).
 std::function<bool()> MakeRecordingProbe(Ref probe);
 

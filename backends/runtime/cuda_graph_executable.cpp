@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/graph/collectives.h"
 #include "backends/runtime/cuda_graph_run.h"
 #include "backends/runtime/recordable.h"
 #include "common/index.h"
@@ -78,7 +79,7 @@ class Recordings {
 
   const CudaGraphRun* Find(void* stream, absl::Span<const at::Tensor> inputs) const {
     for (const auto& run : runs_) {
-      if (run->stream() == stream && run->IsFree() && run->Matches(inputs)) return run.get();
+      if (run->stream() == stream && !run->IsClosed() && run->IsFree() && run->Matches(inputs)) return run.get();
     }
     return nullptr;
   }
@@ -122,8 +123,9 @@ class Recordings {
            std::none_of(runs_.begin(), runs_.end(), [&](const auto& run) { return run->ReadsAt(input, place); });
   }
 
-  // The oldest that nobody uses goes.
+  // Those that are closed go, and the oldest that nobody uses.
   bool MakeRoom() {
+    std::erase_if(runs_, [](const auto& run) { return run->IsClosed() && run->IsFree(); });
     if (runs_.size() < kMostRecordings) return true;
     const auto free = std::find_if(runs_.begin(), runs_.end(), [](const auto& run) { return run->IsFree(); });
     if (free == runs_.end()) return false;
@@ -267,7 +269,10 @@ absl::StatusOr<c10::Device> RecorderFor(const ir::Graph& graph) {
   CudaGraphRecorder* recorder = TheCudaGraphRecorder();
   if (recorder == nullptr) return absl::UnavailableError("nothing here can record one");
   absl::StatusOr<c10::Device> device = DeviceToRecordOn(graph);
-  if (device.ok()) FF_RETURN_IF_ERROR(recorder->Serves(*device));
+  if (!device.ok()) return device;
+  FF_RETURN_IF_ERROR(recorder->Serves(*device));
+  FF_ASSIGN_OR_RETURN(const std::vector<std::string> groups, GroupsOf(graph));
+  for (const std::string& group : groups) FF_RETURN_IF_ERROR(recorder->Carries(group, *device));
   return device;
 }
 
@@ -289,6 +294,7 @@ RecordingLayout LayoutOf(const ir::Graph& graph, c10::Device device, const Backe
     layout.hidden.push_back(kept && graph.outputs[i].role != ir::OutputRole::kMutatedInput);
   }
   for (const ir::ConstantTensor& c : graph.constants) layout.constants.push_back(c.tensor);
+  layout.speaks = std::any_of(graph.nodes.begin(), graph.nodes.end(), &ir::SpeaksToOthers);
   return layout;
 }
 

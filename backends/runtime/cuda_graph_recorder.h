@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,12 +20,18 @@ class CudaGraphRecording {
   virtual ~CudaGraphRecording() = default;
   // On the calling thread's current stream.
   virtual absl::Status Replay() = 0;
+  // It has collectives: a process group that ends waits for its recordings to go, so it is closed before (once the
+  // device is done). What is closed is not replayed.
+  virtual void CloseWithGroups() {}
+  virtual bool IsClosed() const { return false; }
 };
 
 class CudaGraphRecorder {
  public:
   virtual ~CudaGraphRecorder() = default;
   virtual absl::Status Serves(c10::Device device) = 0;
+  // Whether collectives of this process group can be recorded: they are work of the device alone.
+  virtual absl::Status Carries(const std::string& group, c10::Device device) = 0;
   // What the calling thread's work for `device` is queued on. An error: the user records that work just now.
   virtual absl::StatusOr<void*> CurrentStream(c10::Device device) = 0;
   // `work` runs once, before Record returns. What it allocates on `device` is the recording's own for ever.

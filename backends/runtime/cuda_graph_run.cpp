@@ -136,6 +136,7 @@ absl::StatusOr<std::unique_ptr<CudaGraphRun>> CudaGraphRun::Record(
     if (!recording.ok()) return recording.status();
     FF_RETURN_IF_ERROR(run->Understand(layout, given, copied, outputs));
     run->recording_ = *std::move(recording);
+    if (layout.speaks) run->recording_->CloseWithGroups();
     outputs.clear();
     for (Made& m : run->made_) m.uses = m.storage.use_count();
   } catch (...) {

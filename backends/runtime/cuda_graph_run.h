@@ -29,6 +29,7 @@ struct RecordingLayout {
   std::vector<bool> tangents;                       // by input: from outside, wherever the allocator put it
   std::vector<std::int32_t> overwritten;            // by output: the input whose new value it is, -1 for none
   std::vector<at::Tensor> constants;                // held by the executable
+  bool speaks = false;                              // it has collectives
 };
 
 class CudaGraphRun {
@@ -42,6 +43,7 @@ class CudaGraphRun {
 
   void* stream() const { return stream_; }
   bool IsFree() const;
+  bool IsClosed() const { return recording_->IsClosed(); }
   // The inputs that are not copied lie where they lay.
   bool Matches(absl::Span<const at::Tensor> inputs) const;
   bool ReadsAt(std::size_t input, const void* place) const { return addresses_[input] == place; }

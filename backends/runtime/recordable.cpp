@@ -98,9 +98,10 @@ bool GivesSeeds(const Graph& g, const Node& n) {
 }
 
 absl::Status CheckOperator(const Graph& g, const Node& n) {
-  if (!ir::Has(n.op, ir::OpFact::kAten) && !ir::Has(n.op, ir::OpFact::kPrims))
+  const bool speaks = ir::Has(n.op, ir::OpFact::kOfProcesses);
+  if (!speaks && !ir::Has(n.op, ir::OpFact::kAten) && !ir::Has(n.op, ir::OpFact::kPrims))
     return No("it is not one of torch's own");
-  if (n.op->has_side_effect()) return No("it has an effect");
+  if (!speaks && n.op->has_side_effect()) return No("it has an effect");
   if (n.op->mutates()) return No("it writes its arguments");
   for (const ir::Arg& arg : n.args) {
     if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isGenerator()) return No("it has a generator of its own");
@@ -147,6 +148,18 @@ std::optional<c10::Device> FirstDevice(const Graph& g) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> GroupsOf(const Graph& g) {
+  std::set<std::string> groups;
+  for (const Node& n : g.nodes) {
+    const int argument = ir::Has(n.op, ir::OpFact::kOfProcesses) ? n.op->FindArgument("group_name") : -1;
+    if (argument < 0) continue;
+    const ir::Arg& arg = n.args[At(argument)];
+    if (arg.kind != ir::Arg::Kind::kConstant || !arg.constant.isString()) return No("its group is not known");
+    groups.insert(arg.constant.toStringRef());
+  }
+  return std::vector<std::string>(groups.begin(), groups.end());
+}
 
 std::vector<bool> UnreadSeeds(const Graph& g) { return OnlySeeds(g, Seeds::kUnread); }
 std::vector<bool> WanderingSeeds(const Graph& g) { return OnlySeeds(g, Seeds::kWandering); }

@@ -6,6 +6,7 @@
 
 #include <c10/core/Device.h>
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,9 @@ namespace framefuse {
 
 // The device, or why not.
 absl::StatusOr<c10::Device> DeviceToRecordOn(const ir::Graph& graph);
+
+// Process groups whose collectives are in the graph. An error: one is not known before it runs.
+absl::StatusOr<std::vector<std::string>> GroupsOf(const ir::Graph& graph);
 
 // By value: nobody reads it, though it is passed on. Attention's seeds are where nothing is dropped: tensors of the
 // host, whatever their recorded device.

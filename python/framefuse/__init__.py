@@ -86,7 +86,7 @@ def _start():
     _C.initialize(Unsupported, BackendError, InternalError)
     _C.set_copying(_copies.deep_copy, _copies.reduce)
     _suspended.install()
-    _C.set_graph_recorder(_cuda_graphs.begin)
+    _C.set_graph_recorder(_cuda_graphs.begin, _cuda_graphs.carries)
     _C.set_recording_probe(_cuda_graphs.is_recorded)
     _config.read_environment()
     _logs.install()

@@ -4,6 +4,8 @@ Each recording has a stream, a memory pool and cuBLAS workspaces of its own, so 
 memory. Functions that C++ calls return the text of an error, None if there was none: they never raise.
 """
 
+import atexit
+import functools
 import threading
 
 import torch
@@ -107,6 +109,39 @@ def _warn(text):
 def is_recorded() -> bool:
     """Whether the calling thread's current stream is being recorded, by whomever."""
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
+def carries(group: str, device: int) -> "str | None":
+    """Why collectives of the process group of that name can't be recorded on `device`; None where they can."""
+    try:
+        from torch.distributed import distributed_c10d as c10d
+
+        backend = c10d._resolve_process_group(group)._get_backend(torch.device("cuda", device)).name()
+        if backend != "nccl":
+            return f"collectives of the backend {backend} are not work of the device alone"
+        _close_before_groups_end(c10d)
+    except Exception as error:
+        return f"the process group {group}: {error}"
+    return None
+
+
+@functools.cache
+def _close_before_groups_end(c10d) -> None:
+    """NCCL ends a communicator when no recording with its collectives is left, and would wait for ever."""
+    from framefuse import _C
+
+    def closing_first(end):
+        @functools.wraps(end)
+        def closed_then_ended(*args, **kwargs):
+            _C.close_recordings_of_groups()
+            return end(*args, **kwargs)
+
+        return closed_then_ended
+
+    for owner, name in ((c10d, "_shutdown_backend"), (c10d, "_abort_process_group"), (c10d.ProcessGroup, "shutdown"), (c10d.ProcessGroup, "abort")):
+        if hasattr(owner, name):
+            setattr(owner, name, closing_first(getattr(owner, name)))
+    atexit.register(_C.close_recordings_of_groups)
 
 
 def begin(device: int) -> "Recording | str":

@@ -323,7 +323,7 @@ def test_a_recording_that_fails_leaves_everything_usable(monkeypatch, counts):
             pass
         return recording
 
-    framefuse._C.set_graph_recorder(spoiled)
+    framefuse._C.set_graph_recorder(spoiled, _cuda_graphs.carries)
     try:
         f = lambda x: F.dropout(x, 0.5) + x.exp()
         call, x, results = compiled(f), tensor(64), []
@@ -335,7 +335,7 @@ def test_a_recording_that_fails_leaves_everything_usable(monkeypatch, counts):
         assert counts["replayed"] == 0
         assert any(text.startswith("no CUDA graph") for _, text in records)
     finally:
-        framefuse._C.set_graph_recorder(begin)
+        framefuse._C.set_graph_recorder(begin, _cuda_graphs.carries)
     # Both go on: torch's generator, and recordings of others.
     torch.rand(4, device="cuda")
     g = lambda x: F.dropout(x, 0.5) * 3

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,8 @@ class TapeRecorder final : public CudaGraphRecorder {
  public:
   static inline Counts counts;
   static inline void* stream = nullptr;
+  static inline std::string carried;
+  static inline std::vector<std::shared_ptr<bool>> of_groups;
   static inline bool user_captures = false, fails = false, serves = true;
 
   class Recording final : public CudaGraphRecording {
@@ -47,13 +50,19 @@ class TapeRecorder final : public CudaGraphRecorder {
       for (const auto& work : tape_) work();
       return absl::OkStatus();
     }
+    void CloseWithGroups() override { of_groups.push_back(closed_); }
+    bool IsClosed() const override { return *closed_; }
 
    private:
     Tape tape_;
+    std::shared_ptr<bool> closed_ = std::make_shared<bool>(false);
   };
 
   absl::Status Serves(c10::Device) override {
     return serves ? absl::OkStatus() : absl::UnavailableError("this device is not served");
+  }
+  absl::Status Carries(const std::string& group, c10::Device) override {
+    return group == carried ? absl::OkStatus() : absl::FailedPreconditionError("not this group");
   }
   absl::StatusOr<void*> CurrentStream(c10::Device) override {
     if (user_captures) return absl::UnavailableError("captured");
@@ -123,6 +132,8 @@ class Recorded : public ::testing::Test {
     TapeRecorder::stream = nullptr;
     TapeRecorder::user_captures = TapeRecorder::fails = false;
     TapeRecorder::serves = true;
+    TapeRecorder::carried = {};
+    TapeRecorder::of_groups.clear();
   }
   ~Recorded() override { SetCudaGraphRecorder(nullptr); }
 
