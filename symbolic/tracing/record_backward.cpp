@@ -40,6 +40,7 @@ std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, 
     pass->gradients = Gradients(outputs, targets, pass->tangents);
   } catch (const std::exception& e) {
     error = e.what();
+    if (error.empty()) error = "an exception without a text";  // a Python one's text is not always made
   }
   PyEval_RestoreThread(thread);
   recorder.phase = ir::Phase::kForward;
