@@ -139,7 +139,8 @@ def sharded(model, kind, way, device, dtype):
     policy = MixedPrecisionPolicy(param_dtype=dtype) if way == "FSDP2" and dtype != torch.float32 else MixedPrecisionPolicy()
     if way == "FSDP2":
         for block in kind.blocks(model):
-            fully_shard(block, mesh=mesh, mp_policy=policy)
+            for part in block.children() if isinstance(block, nn.ModuleDict) else [block]:  # which it does not take
+                fully_shard(part, mesh=mesh, mp_policy=policy)
         return fully_shard(model, mesh=mesh, mp_policy=policy)
     if way == "tensor parallel":
         by_columns, by_rows = ("q", "k", "v", "gate", "up"), ("o", "down")

@@ -80,8 +80,8 @@ class PythonRecorder final : public CudaGraphRecorder {
   absl::Status Carries(const std::string& group, c10::Device device) override {
     const Gil gil;
     const HookScope native(HookMode::kOff);
-    return StatusOf(Ref::Steal(
-        PyObject_CallFunction(carries_.get(), "si", group.c_str(), static_cast<int>(device.index()))));
+    return StatusOf(
+        Ref::Steal(PyObject_CallFunction(carries_.get(), "si", group.c_str(), static_cast<int>(device.index()))));
   }
 
   absl::StatusOr<void*> CurrentStream(c10::Device device) override {

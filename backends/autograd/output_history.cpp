@@ -43,6 +43,12 @@ bool LieAlike(const at::Tensor& a, const at::Tensor& b) {
          a.device() == b.device() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
 }
 
+template <typename Saved>
+void AddByMemory(const at::Tensor& value, std::size_t s, Saved* saved) {
+  const bool has_memory = value.defined() && value.layout() == c10::Layout::Strided;
+  if (has_memory) (*saved)[value.storage().data()].push_back(s);
+}
+
 }  // namespace
 
 OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
@@ -187,25 +193,32 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
 void OutputHistory::WatchWritten(absl::Span<at::Tensor> outputs,
                                  absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
   if (std::none_of(written_.begin(), written_.end(), [](const Written& w) { return w.read; })) return;
+  SavedByMemory saved;
+  for (std::size_t s = 0; s < plan_->saved().size(); ++s) {
+    const SavedValue& value = plan_->saved()[s];
+    if (!value.is_input && !plan_->use().ReadersOf(s).empty()) AddByMemory(outputs[At(value.index)], s, &saved);
+  }
   for (const Written& w : written_) {
     const at::Tensor input = seen(w.output);
     if (!w.read || input.is_inference()) continue;
     const at::Tensor written = outputs[At(w.output)];
-    TakeMemoryOf(input, written, w.output, outputs);
+    TakeMemoryOf(input, written, w.output, outputs, &saved);
     autograd::impl::set_version_counter(outputs[At(w.output)], autograd::impl::version_counter(input));
   }
 }
 
 // As eager's nodes, which save no copies: a write that no version counts is seen by the backward.
 void OutputHistory::TakeMemoryOf(const at::Tensor& input, const at::Tensor& written, std::int32_t output,
-                                 absl::Span<at::Tensor> outputs) const {
+                                 absl::Span<at::Tensor> outputs, SavedByMemory* by_memory) const {
   if (!LieAlike(written, input)) return;
-  const std::vector<SavedValue>& saved = plan_->saved();
-  for (std::size_t s = 0; s < saved.size(); ++s) {
+  const auto found = by_memory->find(written.storage().data());
+  if (found == by_memory->end()) return;
+  const absl::InlinedVector<std::size_t, 1> there_now = found->second;
+  for (const std::size_t s : there_now) {
+    const std::int32_t index = plan_->saved()[s].index;
     // What a second derivative alone starts from is no value that eager's nodes have saved.
-    const bool own = saved[s].index == output || At(saved[s].index) >= visible_outputs_;
-    if (saved[s].is_input || !own || plan_->use().ReadersOf(s).empty()) continue;
-    at::Tensor& value = outputs[At(saved[s].index)];
+    if (index != output && At(index) < visible_outputs_) continue;
+    at::Tensor& value = outputs[At(index)];
     if (!LiesIn(value, written)) continue;
     const std::int64_t offset = value.storage_offset() - written.storage_offset() + input.storage_offset();
     at::Tensor there = input.variable_data();
@@ -213,6 +226,7 @@ void OutputHistory::TakeMemoryOf(const at::Tensor& input, const at::Tensor& writ
     if (value.grad_fn()) autograd::impl::set_gradient_edge(there, autograd::impl::gradient_edge(value));
     autograd::impl::set_version_counter(there, autograd::impl::version_counter(input));
     value = std::move(there);
+    AddByMemory(value, s, by_memory);
   }
 }
 

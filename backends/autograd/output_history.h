@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "backends/autograd/compiled_backward.h"
@@ -70,9 +72,11 @@ class OutputHistory {
   void MakeGates(std::vector<torch::autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
+  // By where they lie: elements of BackwardPlan::saved() that a pass reads and no input has.
+  using SavedByMemory = absl::flat_hash_map<const void*, absl::InlinedVector<std::size_t, 1>>;
   // What is saved of `written`, with which the input was written, is the input's memory from now on.
   void TakeMemoryOf(const at::Tensor& input, const at::Tensor& written, std::int32_t output,
-                    absl::Span<at::Tensor> outputs) const;
+                    absl::Span<at::Tensor> outputs, SavedByMemory* by_memory) const;
   // Of the joint graph; null: one without a tangent.
   const ir::Output* OutputOf(std::size_t output) const;
   // Whether an input is written with it.

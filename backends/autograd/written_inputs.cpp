@@ -17,9 +17,14 @@
 namespace framefuse {
 namespace {
 
+bool HasHistory(const at::Tensor& input, const at::Tensor& output) {
+  return torch::autograd::compute_requires_grad(input, output) &&
+         torch::autograd::isDifferentiableType(input.scalar_type());
+}
+
 // One kernel takes tensors of one type and device, each laid out as what is copied to it.
 bool CanBeCopiedWithOthers(const Mutation& m, const at::Tensor& input, const at::Tensor& output) {
-  const bool unseen = m.without_grad || !at::GradMode::is_enabled();
+  const bool unseen = m.without_grad || !HasHistory(input, output);
   if (!unseen || input.is_same(output) || input.layout() != c10::kStrided) return false;
   if (input.is_cpu() && !config().rewrite_always) return false;
   return input.scalar_type() == output.scalar_type() && input.device() == output.device() &&
@@ -34,11 +39,6 @@ struct NamedWrite final : torch::autograd::CopyBackwards {
  private:
   std::string name_;
 };
-
-bool HasHistory(const at::Tensor& input, const at::Tensor& output) {
-  return torch::autograd::compute_requires_grad(input, output) &&
-         torch::autograd::isDifferentiableType(input.scalar_type());
-}
 
 // As torch's copy_() does.
 void CopyWithHistory(const at::Tensor& input, const at::Tensor& output, const std::string& name) {

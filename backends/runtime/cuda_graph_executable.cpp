@@ -144,7 +144,9 @@ class Recordings {
 class CudaGraphExecutable final : public Executable {
  public:
   CudaGraphExecutable(std::unique_ptr<Executable> own, RecordingLayout layout)
-      : own_(std::move(own)), layout_(std::move(layout)) {}
+      : own_(std::move(own)), layout_(std::move(layout)) {
+    layout_.writes = own_->WritesInputs();
+  }
 
   absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                    absl::Span<at::Tensor> outputs) const override {
@@ -158,13 +160,18 @@ class CudaGraphExecutable final : public Executable {
     absl::Status status = TryRecorded(inputs, symbols, outputs, &done);
     if (done) return status;
     FF_RETURN_IF_ERROR(SeedsToHost(inputs));
-    return own_->RunConsuming(inputs, symbols, outputs);
+    return Said(own_->RunConsuming(inputs, symbols, outputs));
   }
   void AllowOverwrites(absl::Span<const Overwrite> overwrites) override {
     own_->AllowOverwrites(overwrites);
-    for (const Overwrite& o : overwrites) layout_.overwritten[At(o.output)] = o.input;
+    layout_.writes = own_->WritesInputs();
+    for (const Overwrite& o : overwrites) {
+      if (layout_.overlapping[At(o.input)]) continue;
+      layout_.overwritten[At(o.output)] = o.input;
+      replays_write_ = true;
+    }
   }
-  bool WritesInputs() const override { return own_->WritesInputs(); }
+  bool WritesInputs() const override { return layout_.writes || replays_write_; }
   std::vector<PlanGroup> Explain() const override { return own_->Explain(); }
 
  private:
@@ -203,10 +210,15 @@ class CudaGraphExecutable final : public Executable {
                       absl::Span<at::Tensor> outputs) const {
     bool moves = false;
     for (std::size_t i = 0; i < inputs.size(); ++i) moves = moves || IsSeedOn(layout_.device.type(), i, inputs[i]);
-    if (!moves) return own_->Run(inputs, symbols, outputs);
+    if (!moves) return Said(own_->Run(inputs, symbols, outputs));
     std::vector<at::Tensor> given(inputs.begin(), inputs.end());
     FF_RETURN_IF_ERROR(SeedsToHost(absl::MakeSpan(given)));
-    return own_->Run(given, symbols, outputs);
+    return Said(own_->Run(given, symbols, outputs));
+  }
+  // Of its own failures it says so only where it writes inputs.
+  absl::Status Said(absl::Status status) const {
+    if (!status.ok() && !layout_.writes) MarkInputsUntouched(status);
+    return status;
   }
   // A forward that was not recorded left its seeds there.
   bool AnySeedOnHost(absl::Span<const at::Tensor> inputs) const {
@@ -260,6 +272,7 @@ class CudaGraphExecutable final : public Executable {
 
   std::unique_ptr<Executable> own_;
   RecordingLayout layout_;
+  bool replays_write_ = false;
   mutable std::atomic<bool> taken_ = false;
   mutable std::vector<std::unique_ptr<Recordings>> kinds_;
 };
@@ -282,6 +295,7 @@ RecordingLayout LayoutOf(const ir::Graph& graph, c10::Device device, const Backe
   layout.overwritten.assign(graph.outputs.size(), -1);
   const std::vector<bool> unread = UnreadSeeds(graph), wandering = WanderingSeeds(graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    layout.overlapping.push_back(graph.inputs[i].overlap_class != 0);
     layout.unread_inputs.push_back(unread[At(graph.inputs[i].value)]);
     layout.wandering_seeds.push_back(wandering[At(graph.inputs[i].value)]);
     layout.tangents.push_back(options.first_tangent >= 0 && i >= static_cast<std::size_t>(options.first_tangent));

@@ -83,6 +83,12 @@ class Copies {
   Pieces wide_, narrow_;
 };
 
+// As one piece of memory.
+bool CanTake(const at::Tensor& input, const at::Tensor& value) {
+  return input.sizes() == value.sizes() && input.strides() == value.strides() && input.dtype() == value.dtype() &&
+         input.is_non_overlapping_and_dense() && !input.is_inference();
+}
+
 }  // namespace
 
 absl::StatusOr<std::int64_t> BytesToCopy(const at::Tensor& t) {
@@ -126,6 +132,7 @@ absl::StatusOr<std::unique_ptr<CudaGraphRun>> CudaGraphRun::Record(
     run->stream_ = stream;
     run->device_ = layout.device;
     run->constants_ = layout.constants;
+    run->writes_ = layout.writes;
     const std::vector<at::Tensor> given = run->GiveInputs(layout, inputs, copied);
     std::vector<at::Tensor> outputs(layout.hidden.size());
     const std::vector<bool> apart = MayBeApart(layout);
@@ -134,7 +141,7 @@ absl::StatusOr<std::unique_ptr<CudaGraphRun>> CudaGraphRun::Record(
       return executable.RunToEnding(given, symbols, absl::MakeSpan(outputs), apart, &run->ending_);
     });
     if (!recording.ok()) return recording.status();
-    FF_RETURN_IF_ERROR(run->Understand(layout, given, copied, outputs));
+    FF_RETURN_IF_ERROR(run->Understand(layout, inputs, given, copied, outputs));
     run->recording_ = *std::move(recording);
     if (layout.speaks) run->recording_->CloseWithGroups();
     outputs.clear();
@@ -145,8 +152,9 @@ absl::StatusOr<std::unique_ptr<CudaGraphRun>> CudaGraphRun::Record(
   return run;
 }
 
-absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::vector<at::Tensor>& given,
-                                      const std::vector<bool>& copied, const std::vector<at::Tensor>& outputs) {
+absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, absl::Span<const at::Tensor> inputs,
+                                      const std::vector<at::Tensor>& given, const std::vector<bool>& copied,
+                                      const std::vector<at::Tensor>& outputs) {
   const auto find = [](const std::vector<at::Tensor>& tensors, auto&& like) {
     const auto at =
         std::find_if(tensors.begin(), tensors.end(), [&](const at::Tensor& t) { return t.defined() && like(t); });
@@ -159,6 +167,7 @@ absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::
     if (layout.unread_outputs[o] && t.device() != layout.device) {
       r = {Result::Kind::kConstant,
            static_cast<std::int32_t>(constants_.size()),
+           /*input=*/-1,
            t.storage_offset(),
            t.sizes().vec(),
            t.strides().vec(),
@@ -189,20 +198,29 @@ absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::
     } else if (constant >= 0) {
       r.kind = Result::Kind::kConstant, r.from = constant;
     } else {
-      r.kind = Result::Kind::kMade;
-      const auto made =
-          std::find_if(made_.begin(), made_.end(), [&](const Made& m) { return m.storage.is_alias_of(t.storage()); });
-      r.from = static_cast<std::int32_t>(made - made_.begin());
-      if (made == made_.end()) made_.push_back({t.storage(), static_cast<std::int64_t>(t.storage().nbytes()), true});
-      made_[At(r.from)].hidden = made_[At(r.from)].hidden && layout.hidden[o];
+      UnderstandMade(t, layout.hidden[o], layout.overwritten[o], inputs, &r);
     }
   }
   return absl::OkStatus();
 }
 
+void CudaGraphRun::UnderstandMade(const at::Tensor& t, bool hidden, std::int32_t overwritten,
+                                  absl::Span<const at::Tensor> inputs, Result* r) {
+  const auto made =
+      std::find_if(made_.begin(), made_.end(), [&](const Made& m) { return m.storage.is_alias_of(t.storage()); });
+  r->kind = Result::Kind::kMade;
+  r->from = static_cast<std::int32_t>(made - made_.begin());
+  if (made == made_.end()) made_.push_back({t.storage(), static_cast<std::int64_t>(t.storage().nbytes())});
+  if (overwritten >= 0 && CanTake(inputs[At(overwritten)], t)) {
+    r->kind = Result::Kind::kWritten, r->input = overwritten;
+  } else if (!hidden) {
+    made_[At(r->from)].leaves = true;
+  }
+}
+
 bool CudaGraphRun::IsFree() const {
   return std::none_of(made_.begin(), made_.end(),
-                      [](const Made& m) { return m.hidden && m.storage.use_count() > m.uses; });
+                      [](const Made& m) { return !m.leaves && m.storage.use_count() > m.uses; });
 }
 
 bool CudaGraphRun::Matches(absl::Span<const at::Tensor> inputs) const {
@@ -217,6 +235,11 @@ at::Tensor CudaGraphRun::MakeTensor(const Result& r, c10::Storage storage, std::
 }
 
 absl::Status CudaGraphRun::Replay(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const {
+  bool written = writes_;
+  const auto failed = [&](absl::Status status) {
+    if (!written) MarkInputsUntouched(status);
+    return status;
+  };
   try {
     const c10::DispatchKeySet keys(c10::computeDispatchKey(std::nullopt, at::kStrided, device_));
     const c10::DeviceGuard guard(device_);
@@ -228,36 +251,58 @@ absl::Status CudaGraphRun::Replay(absl::Span<const at::Tensor> inputs, absl::Spa
     in.Run();
     {
       RECORD_USER_SCOPE("framefuse CUDA graph replay");
-      FF_RETURN_IF_ERROR(recording_->Replay());
+      if (absl::Status status = recording_->Replay(); !status.ok()) return failed(std::move(status));
     }
     c10::Allocator* const allocator = c10::GetAllocator(device_.type());
     std::vector<c10::Storage> storages;
     storages.reserve(made_.size());
     for (const Made& m : made_) {
-      storages.push_back(m.hidden ? m.storage : AllocateStorage(m.bytes, allocator));
-      if (!m.hidden) out.Add(storages.back(), 0, m.storage, 0, m.bytes);
+      storages.push_back(m.leaves ? AllocateStorage(m.bytes, allocator) : m.storage);
+      if (m.leaves) out.Add(storages.back(), 0, m.storage, 0, m.bytes);
     }
+    for (const Result& r : results_) {
+      if (r.kind != Result::Kind::kWritten) continue;
+      const at::Tensor& to = inputs[At(r.input)];
+      const auto size = static_cast<std::int64_t>(r.dtype.itemsize());
+      out.Add(to.storage(), OffsetInStorage(to), made_[At(r.from)].storage, r.offset * size, to.numel() * size);
+    }
+    // It reads inputs as they were. What follows fails for nothing but a lack of memory.
+    if (ending_ != nullptr) {
+      if (absl::Status status = ending_->Run(inputs, outputs); !status.ok()) return failed(std::move(status));
+    }
+    written = true;
     out.Run();
-    if (ending_ != nullptr) FF_RETURN_IF_ERROR(ending_->Run(inputs, outputs));
-    for (std::size_t o = 0; o < results_.size(); ++o) {
-      const Result& r = results_[o];
-      if (r.kind == Result::Kind::kUndefined) continue;
-      if (r.kind == Result::Kind::kMade) {
-        outputs[o] = MakeTensor(r, storages[At(r.from)], r.offset);
-        continue;
-      }
-      const at::Tensor& base = r.kind == Result::Kind::kConstant ? constants_[At(r.from)] : inputs[At(r.from)];
-      if (r.kind == Result::Kind::kInput) {
-        outputs[o] = base;
-      } else {
-        const bool view = r.kind == Result::Kind::kViewOfInput;
-        outputs[o] = MakeTensor(r, base.storage(), view ? base.storage_offset() + r.offset : r.offset);
-      }
-    }
+    Give(inputs, storages, outputs);
   } catch (...) {
-    return TorchErrorStatus(std::current_exception(), "");
+    return failed(TorchErrorStatus(std::current_exception(), ""));
   }
   return absl::OkStatus();
+}
+
+void CudaGraphRun::Give(absl::Span<const at::Tensor> inputs, const std::vector<c10::Storage>& storages,
+                        absl::Span<at::Tensor> outputs) const {
+  for (std::size_t o = 0; o < results_.size(); ++o) {
+    const Result& r = results_[o];
+    switch (r.kind) {
+      case Result::Kind::kUndefined:
+        break;
+      case Result::Kind::kInput:
+        outputs[o] = inputs[At(r.from)];
+        break;
+      case Result::Kind::kWritten:
+        outputs[o] = inputs[At(r.input)];
+        break;
+      case Result::Kind::kMade:
+        outputs[o] = MakeTensor(r, storages[At(r.from)], r.offset);
+        break;
+      case Result::Kind::kConstant:
+        outputs[o] = MakeTensor(r, constants_[At(r.from)].storage(), r.offset);
+        break;
+      case Result::Kind::kViewOfInput:
+        outputs[o] = MakeTensor(r, inputs[At(r.from)].storage(), inputs[At(r.from)].storage_offset() + r.offset);
+        break;
+    }
+  }
 }
 
 }  // namespace framefuse

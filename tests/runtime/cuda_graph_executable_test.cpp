@@ -183,6 +183,51 @@ TEST_F(Recorded, ANewValueOfAnInputThatMoves) {
   EXPECT_GT(counts().replays, 0);
 }
 
+void AddInNewMemory(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
+  out[0] = at::empty({4, 3});
+  Elementwise(out[0], in[0], in[1], [](float a, float b) { return a + b; });
+}
+
+TEST_F(Recorded, AReplayWritesANewValueOverItsInput) {
+  const auto executable = Make(AddInNewMemory, kMutates, -1);
+  executable->AllowOverwrites({{0, 0}});
+  EXPECT_TRUE(executable->WritesInputs());
+  const at::Tensor one = at::full({4, 3}, 1.0F);
+  for (int i = 0; i < 9; ++i) {
+    const at::Tensor rows = at::full({5, 3}, static_cast<float>(i)), x = rows.narrow(0, 1, 4);  // it moves
+    const int replays = counts().replays;
+    const at::Tensor result = Run(*executable, {x, one}, 1)[0];
+    EXPECT_TRUE(at::equal(result, at::full({4, 3}, static_cast<float>(i + 1))));
+    EXPECT_EQ(result.is_same(x), counts().replays > replays);
+    EXPECT_TRUE(at::equal(rows[0], at::full({3}, static_cast<float>(i))));
+  }
+  EXPECT_GT(counts().replays, 0);
+}
+
+TEST_F(Recorded, AReplayLeavesAnInputAloneThatMayNotBeWritten) {
+  const auto executable = Make(AddInNewMemory, kMutates, -1);
+  EXPECT_FALSE(executable->WritesInputs());
+  const at::Tensor x = at::full({4, 3}, 2.0F), one = at::full({4, 3}, 1.0F);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(Run(*executable, {x, one}, 1)[0], x + one));
+  EXPECT_GT(counts().replays, 0);
+  EXPECT_TRUE(at::equal(x, at::full({4, 3}, 2.0F)));
+}
+
+constexpr char kOverlaps[] = R"(graph "g" functional
+input %0: f32[4, 3] argument mutated=0 overlap=1
+input %1: f32[4, 3] argument overlap=1
+%2: f32[4, 3] = aten.add.Tensor(%0, %1, alpha=1)
+output %2 mutated_input=0
+)";
+
+TEST_F(Recorded, AReplayLeavesAnInputAloneThatMayShareMemory) {
+  const auto executable = Make(AddInNewMemory, kOverlaps, -1);
+  executable->AllowOverwrites({{0, 0}});
+  const at::Tensor x = at::full({4, 3}, 2.0F), one = at::full({4, 3}, 1.0F);
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(Run(*executable, {x, one}, 1)[0].is_same(x));
+  EXPECT_GT(counts().replays, 0);
+}
+
 TEST_F(Recorded, ATangentIsCopiedFromTheBeginning) {
   const auto executable = Make(ProductAndSum, kTwoInputs, 1, 1);
   const at::Tensor x = at::randn({4, 3});
