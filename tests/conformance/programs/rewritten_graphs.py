@@ -166,3 +166,28 @@ def state_that_is_written_between_the_passes():
         return w.grad.clone()
 
     return Case(f, state, x, look=look, then=[lambda: None], forward_only=True)
+
+
+@program(graphs=1)
+def inputs_written_with_and_without_a_history():
+    """A device copies all of one type at once, but for those that get a history."""
+    w = torch.linspace(-1, 1, 6, requires_grad=True)
+
+    def f(a, b, c, d, x):
+        a.mul_(x).add_(1)
+        b.mul_(w)
+        c.sub_(x)
+        d.add_(w * w)
+        return a + c
+
+    given = [torch.linspace(n, n + 1.0, 6) for n in range(4)]
+
+    def look():
+        w.grad = None
+        (given[1] * given[1] + given[3]).sum().backward()
+        facts = [t.grad_fn is None for t in given], [t._version for t in given]
+        for t in given:
+            t.detach_()
+        return w.grad.clone(), facts
+
+    return Case(f, *given, torch.linspace(0.5, 3, 6), look=look, forward_only=True)
