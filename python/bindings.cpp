@@ -13,6 +13,8 @@
 #include "backends/builtin/builtin_backends.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/recording_probe.h"
+#include "backends/runtime/background_executable.h"
+#include "backends/runtime/background_work.h"
 #include "common/config.h"
 #include "common/coverage.h"
 #include "common/disk_cache.h"
@@ -206,6 +208,10 @@ py::dict StatisticsToPython() {
   result["evaluation_seconds"] = statistics.evaluation_seconds;
   result["capture_seconds"] = statistics.capture_seconds;
   result["backend_seconds"] = statistics.backend_seconds;
+  const BackgroundCounts background = GetBackgroundCounts();
+  result["background.begun"] = background.begun;
+  result["background.done"] = background.done;
+  result["background.failed"] = background.failed;
   return result;
 }
 
@@ -225,6 +231,8 @@ void BindState(py::module_& m) {
   m.def("set_stance", &SetStance);
   m.def("reset", &Reset);
   m.def("statistics", &StatisticsToPython);
+  m.def("wait_for_background", &WaitForBackground, py::call_guard<py::gil_scoped_release>());
+  m.def("stop_background", &StopBackground, py::call_guard<py::gil_scoped_release>());
   m.def("set_counts_kinds", &SetCountsKinds);
   m.def("kind_counts", [] {
     std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>> result;

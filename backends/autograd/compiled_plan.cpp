@@ -21,7 +21,9 @@
 #include "backends/graph/input_writes.h"
 #include "backends/graph/subgraph.h"
 #include "backends/passes/pass.h"
+#include "backends/runtime/accuracy_probe.h"
 #include "backends/runtime/aten_sequence.h"
+#include "backends/runtime/background_executable.h"
 #include "backends/runtime/cuda_graph_executable.h"
 #include "backends/runtime/output_views.h"
 #include "backends/runtime/segmented_executable.h"
@@ -29,6 +31,7 @@
 #include "backends/runtime/torch_error.h"
 #include "backends/runtime/unbacked_outputs.h"
 #include "common/check.h"
+#include "common/config.h"
 #include "common/coverage.h"
 #include "common/index.h"
 #include "common/logging.h"
@@ -40,12 +43,18 @@ namespace {
 namespace autograd = torch::autograd;
 using ir::Graph;
 
+// What is traced or probed is made at once: it tells of its kernels while it is compiled.
+ExecutableFactory FactoryFor(const BackendOptions& options, bool unbacked, const ExecutableFactory& factory) {
+  ExecutableFactory own = options.mode == "reduce-overhead" && !unbacked ? RecordingFactory(factory) : factory;
+  const bool told = options.keeps_text || TheAccuracyProbe() || !config().trace_dir.get().empty();
+  return config().background && !told ? InBackground(std::move(own)) : own;
+}
+
 class CompiledPlan final : public Plan {
  public:
   // Sizes that a call brings about itself are not recorded.
   CompiledPlan(std::string backend, const ExecutableFactory& factory, const BackendOptions& options, bool unbacked)
-      : factory_(options.mode == "reduce-overhead" && !unbacked ? RecordingFactory(factory) : factory),
-        options_(options) {
+      : factory_(FactoryFor(options, unbacked, factory)), options_(options) {
     explanation_.backend = std::move(backend);
   }
 

@@ -11,6 +11,8 @@ the compiled graphs. What cannot be captured ends a graph at that place, runs in
 `explain(f)(*args)` says where that happened and why; `set_logs(graph_breaks=True)` says it while it happens.
 """
 
+import atexit
+
 import torch  # noqa: F401  (loads the libraries that _C is linked against)
 
 from framefuse import _torch_version  # noqa: F401, I001  (before _C, which does not load beside another torch)
@@ -86,6 +88,7 @@ def _start():
     _C.initialize(Unsupported, BackendError, InternalError)
     _C.set_copying(_copies.deep_copy, _copies.reduce)
     _suspended.install()
+    atexit.register(_C.stop_background)
     _C.set_graph_recorder(_cuda_graphs.begin, _cuda_graphs.carries)
     _C.set_recording_probe(_cuda_graphs.is_recorded)
     _config.read_environment()

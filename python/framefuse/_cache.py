@@ -19,6 +19,7 @@ def save_cache(path: "str | os.PathLike[str]") -> CacheFile:
     Run the model once before: what was not needed is not in the file. On the CPU nothing is kept, and the file has no
     entries. Raises `OSError` where the file cannot be written.
     """
+    _C.wait_for_background()
     return CacheFile(*_C.save_cache(os.fspath(path)))
 
 

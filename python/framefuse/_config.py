@@ -37,6 +37,7 @@ class Config:
     suppress_errors: bool
     error_on_recompile: bool
     specialize_int: bool
+    background: bool
     verbose: bool
     break_at: int
     check_fakes_dead: bool

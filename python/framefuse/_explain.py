@@ -12,6 +12,7 @@ import torch
 
 from framefuse import _C, _explain_text, _trace
 from framefuse._c_callables import CCallable, has_python_code
+from framefuse._config import config
 
 
 @dataclasses.dataclass
@@ -105,7 +106,7 @@ def explain(f: "Callable[..., Any]", **settings: Any) -> "Callable[..., ExplainO
         f = CCallable(f)
 
     def explained(*args, **kwargs):
-        with _trace.collect() as events:
+        with _trace.collect() as events, config.patch(background=False):  # the report tells of the kernels
             report = _C.explain(f, compile_options(settings), args, kwargs)
         return _output(report, events)
 
