@@ -50,7 +50,8 @@ enum class SourceKind : std::uint8_t {
   kMaxlen,          // base.maxlen of a deque
   kLength,          // len(base) of a container, raw (RawLength)
   kViewed,          // the mapping that `base` is a view or a read-only proxy of
-  kTensorOfArray,   // torch.from_numpy(base), made anew in each call: `index` tells several of one array apart
+  kTensorOfArray,   // torch.from_numpy(base), or a list's numbers (guards/leaf/number_list.h), made anew in each call:
+                    // `index` tells several of one array apart
   kThreadDict,      // the attributes that the threading.local `base` has in the calling thread, as a dict
   kPartialField,    // base.func / args / keywords of functools.partial (`key` names it)
 };

@@ -159,7 +159,8 @@ struct Output {
   // kGradient without an input: the tangent of that output and what comes to it from outputs computed with it.
   std::int32_t of_output = -1;
   // When eager's engine comes here in a backward pass, smaller is earlier: an input's gradient has a number for each
-  // tangent (-1: it leads elsewhere; of several the largest holds), an output with a history one. Empty: not known.
+  // tangent (-1: it leads elsewhere; of several the largest holds), an output with a history one, and behind that those
+  // of autograd.Functions between it and what it was computed with. Empty: not known.
   std::vector<std::int32_t> turns;
   bool requires_grad = false;  // carries a grad_fn in eager
   bool spent = false;          // requires grad, but a backward pass has used its history up …
@@ -167,7 +168,7 @@ struct Output {
   std::string grad_fn;         // the name of eager's, which the text of a tensor shows; empty: not known
   bool inference = false;      // made in inference mode, in a program that does not run in it
   // Views: made while grad mode was off, so without a history, and requires grad as its base does; no view for autograd
-  // (x.detach()); writes are not counted with its base's (x.data).
+  // (x.detach()); both: a view of what was detached; writes are not counted with its base's (x.data).
   bool without_grad = false;
   bool detached = false;
   bool own_version = false;
