@@ -158,6 +158,10 @@ void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, cons
   if (edge.is_valid()) seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr});
 }
 
+void BackwardRun::SeeView(std::size_t result, const autograd::Edge& edge) {
+  seen_views_.push_back({result, WeakNode(edge.function), edge.input_nr});
+}
+
 void BackwardRun::Release(const Used& used, bool last) {
   const std::lock_guard running(running_);
   const std::lock_guard lock(mutex_);

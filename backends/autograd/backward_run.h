@@ -82,6 +82,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                   std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   // The history that input `input` has since the graph has written it; it leads to this run.
   void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
+  // The history of a view that the graph has written, a result (BackwardPlan::results); it leads to this run, too.
+  void SeeView(std::size_t result, const torch::autograd::Edge& edge);
 
   // One entry for each gradient of the plan; key.defined says which tangents are.
   torch::autograd::variable_list Gradients(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
@@ -209,6 +211,12 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::uint32_t input_nr = 0;
   };
   std::vector<SeenWritten> seen_written_;
+  struct SeenView {
+    std::size_t result = 0;
+    WeakNode node;
+    std::uint32_t input_nr = 0;
+  };
+  std::vector<SeenView> seen_views_;
   bool writes_views_ = false;
   bool has_hidden_view_ = false;
   std::vector<std::int64_t> symbols_;

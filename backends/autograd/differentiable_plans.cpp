@@ -80,8 +80,23 @@ std::vector<bool> DropUndefined(const BackwardPlan& plan, const BackwardPlan::Ke
 
 }  // namespace
 
-ValueId DifferentiablePlans::ResultOf(std::size_t tangent, const Graph& joint) const {
-  return joint.outputs[At(joint.inputs[At(plan_.tangents()[tangent])].tangent_of)].value;
+namespace {
+
+// Of which it is a view.
+ValueId WholeOf(const Graph& g, const std::vector<ir::NodeIndex>& definitions, ValueId v) {
+  while (v != kNoValue && definitions[At(v)] != ir::kNoNode) {
+    const Node& n = g.nodes[At(definitions[At(v)])];
+    const int viewed = n.op->is_view() ? n.op->returns()[0].viewed_argument : -1;
+    if (viewed < 0 || n.args[At(viewed)].kind != ir::Arg::Kind::kValue) break;
+    v = n.args[At(viewed)].value;
+  }
+  return v;
+}
+
+}  // namespace
+
+ValueId DifferentiablePlans::ResultOf(std::size_t result, const Graph& joint) const {
+  return joint.outputs[At(plan_.results()[result])].value;
 }
 
 std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_t>& readers) const {
@@ -97,11 +112,14 @@ std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_
 
 std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& readers) const {
   const std::vector<bool> computed = ComputedFor(readers);
-  std::string results(plan_.tangents().size(), '0');
-  for (std::size_t t = 0; t < results.size(); ++t) {
-    const ValueId result = ResultOf(t, plan_.joint());
+  std::string results(plan_.results().size(), '0');
+  const std::vector<ir::NodeIndex> definitions = plan_.joint().Definitions();
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const ValueId whole = WholeOf(plan_.joint(), definitions, ResultOf(r, plan_.joint()));
+    const ValueId result = ResultOf(r, plan_.joint());
     for (std::size_t s = 0; s < computed.size() && result != kNoValue; ++s) {
-      if (computed[s] && plan_.saved()[s].value == result) results[t] = '1';
+      const ValueId v = plan_.saved()[s].value;
+      if (computed[s] && (v == result || v == whole)) results[r] = '1';
     }
   }
   return results;
