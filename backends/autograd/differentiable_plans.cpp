@@ -11,6 +11,7 @@
 #include "backends/autograd/saved_copies.h"
 #include "backends/autograd/saved_elements.h"
 #include "backends/graph/collectives.h"
+#include "backends/graph/input_writes.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
@@ -136,7 +137,7 @@ void DifferentiablePlans::ReadCopies(std::vector<bool> constant, Graph* joint) c
 
 void DifferentiablePlans::CutDetached(const std::string& detached, ir::Graph& joint) const {
   if (detached.empty()) return;
-  const std::vector<std::int64_t> functions = TurnsOfFunctions(joint);
+  const std::vector<std::int64_t> functions = ir::TurnsOfFunctions(joint);
   const auto is_detached = [&](ValueId v) {
     for (std::size_t s = 0; s < detached.size(); ++s) {
       if (detached[s] == '1' && plan_.saved()[s].value == v) return true;
