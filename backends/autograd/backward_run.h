@@ -23,11 +23,9 @@
 #include "backends/autograd/backward_plan.h"
 #include "backends/autograd/detached_results.h"
 #include "backends/autograd/gradient_targets.h"
+#include "backends/runtime/autograd_node.h"
 
 namespace framefuse {
-
-// torch 2.11 counts nodes with shared_ptr, 2.13 with intrusive_ptr.
-using AutogradNodePtr = decltype(torch::autograd::Edge::function);
 
 class CompiledBackward;
 class OutputGate;
