@@ -216,6 +216,9 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     variable_list results = CallOperator(pred, texts.branches, operands, texts.backend, random);
     const at::TensorList to_save = texts.originals.empty() ? operands : texts.originals;
     for (const std::int64_t i : texts.saved) kept.push_back(to_save[At(i)]);
+    c10::List<bool> histories;
+    for (const at::Tensor& t : kept) histories.push_back(t.grad_fn() != nullptr);
+    ctx->saved_data["histories"] = std::move(histories);
     ctx->save_for_backward(std::move(kept));
     std::vector<bool> has_gradient(results.size(), false);
     for (const std::int64_t i : texts.with_gradient) has_gradient[At(i)] = true;
@@ -235,8 +238,18 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     return results;
   }
 
+  // As eager's nodes do.
+  static void RefuseDetached(const c10::List<bool>& had_histories, const variable_list& kept) {
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      TORCH_CHECK(!had_histories[i] || kept[i].grad_fn(),
+                  "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+                  "This is not supported, please use out-of-place `.detach()` instead");
+    }
+  }
+
   static variable_list backward(torch::autograd::AutogradContext* ctx, const variable_list& gradients) {
     variable_list kept = ctx->get_saved_variables();
+    RefuseDetached(ctx->saved_data["histories"].toBoolList(), kept);
     const at::Tensor pred = kept[0];
     const std::vector<std::int64_t> devices = ctx->saved_data["random_devices"].toIntVector();
     variable_list inputs(kept.begin() + (devices.empty() ? 1 : 2), kept.end());
