@@ -96,7 +96,7 @@ class OutputHistory {
   std::vector<Gate> gates_;           // in the order in which they are made
   std::vector<PlacedView> views_;     // likewise
   std::vector<ViewResult> view_results_;
-  std::vector<bool> reached_;         // by gradient: by any output
+  std::vector<bool> reached_;  // by gradient: by any output
 };
 
 // For an output whose history a backward pass inside the graph has used up, or whose operator has no derivative: a

@@ -323,8 +323,8 @@ std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view tr
   if (!with_gradient.empty() && c10::GradMode::is_enabled()) {
     if (traced) return CondFunction::apply(pred, operands, texts);
     texts.originals = operands;
-    const std::vector<at::Tensor> behind = BehindNodesOfTheirOwn(
-        operands, TurnsOfOperands(texts.backward[1], texts.differentiable, operands.size()));
+    const std::vector<at::Tensor> behind =
+        BehindNodesOfTheirOwn(operands, TurnsOfOperands(texts.backward[1], texts.differentiable, operands.size()));
     return CondFunction::apply(pred, at::TensorList(behind), texts);
   }
   if (NeedsHistory(operands) && !traced) {

@@ -39,7 +39,8 @@ std::vector<at::Tensor> BehindNodesOfTheirOwn(at::TensorList tensors, absl::Span
   std::stable_sort(leaves.begin(), leaves.end(), [&](std::size_t a, std::size_t b) { return turns[a] > turns[b]; });
   for (const std::size_t i : leaves) {
     at::Tensor alias = behind[i].variable_data();
-    autograd::set_history(alias, MakeAutogradNode<LeafTurn>(autograd::edge_list{autograd::impl::gradient_edge(behind[i])}));
+    autograd::set_history(alias,
+                          MakeAutogradNode<LeafTurn>(autograd::edge_list{autograd::impl::gradient_edge(behind[i])}));
     behind[i] = std::move(alias);
   }
   return behind;
