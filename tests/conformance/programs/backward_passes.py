@@ -487,3 +487,42 @@ def leaf_made_inside_beside_an_input():
         return (g * g).sum()
 
     return Case(f, vector(), leaf())
+
+
+def _pass_of_the_first_result(f, *arguments):
+    """Of two results, the first one alone is differentiated."""
+
+    def run(*arguments):
+        first, second = f(*arguments)
+        torch._dynamo.graph_break()
+        first.sum().backward()
+        return [t.grad for t in arguments], second.detach()
+
+    return Case(run, *arguments, forward_only=True)
+
+
+def inner_rows(other):
+    def inner(x):
+        torch._dynamo.graph_break()
+        turned = x.t()
+        scaled = turned * 1
+        return torch.cat([scaled, turned])[1:3], other(scaled)
+
+    return inner
+
+
+@program(whole=False)
+def result_beside_one_with_an_infinite_derivative():
+    """No zero is multiplied with what the other one has saved, in whatever layout gradients are added up."""
+    return _pass_of_the_first_result(inner_rows(torch.log), torch.tensor([[0.0, 1.0], [2.0, 0.0]], requires_grad=True))
+
+
+@program(whole=False)
+def result_beside_one_whose_saved_value_was_written():
+    def f(x):
+        first, second = inner_rows(lambda t: t.exp())(x)
+        torch._dynamo.graph_break()
+        second.detach().mul_(2)
+        return first, second
+
+    return _pass_of_the_first_result(f, torch.tensor([[0.5, 1.0], [2.0, 0.25]], requires_grad=True))
