@@ -287,7 +287,10 @@ autograd::variable_list BackwardRun::RunVariant(autograd::variable_list tangents
                                                 std::unique_lock<std::mutex>* lock) {
   const BackwardPlan::Variant& variant = *ValueOrThrow(plan_->FindVariant(key));
   if (const ir::NodeIndex node = FirstUsedUp(variant.readers); node != ir::kNoNode) {
-    ActBefore(node, &variant, variant.readers, std::move(tangents), key, targets, lock);
+    const Unpacked before = UnpackFor(variant, targets);  // what fails first says what is wrong
+    const bool other = before.error != nullptr && before.failed < node;
+    ActBefore(other ? before.failed : node, &variant, variant.readers, std::move(tangents), key, targets, lock);
+    if (other) std::rethrow_exception(before.error);
     TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
   }
   used->readers = variant.readers;
