@@ -189,7 +189,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                                                    Used* used);
   // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.
   bool IsObserved(const Place& place, bool by_code) const;
-  at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   // When a pass from the defined tangents comes to the input of each gradient.
   std::vector<std::int32_t> Turns(const std::string& defined) const;
