@@ -112,15 +112,19 @@ std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_
 }
 
 std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& readers) const {
-  const std::vector<bool> computed = ComputedFor(readers);
+  const auto is_read = [&](std::size_t s) {
+    const std::vector<std::int32_t>& of_value = plan_.use().ReadersOf(s);
+    return std::any_of(of_value.begin(), of_value.end(),
+                       [&](std::int32_t n) { return std::binary_search(readers.begin(), readers.end(), n); });
+  };
   std::string results(plan_.results().size(), '0');
   const std::vector<ir::NodeIndex> definitions = plan_.joint().Definitions();
   for (std::size_t r = 0; r < results.size(); ++r) {
-    const ValueId whole = WholeOf(plan_.joint(), definitions, ResultOf(r, plan_.joint()));
     const ValueId result = ResultOf(r, plan_.joint());
-    for (std::size_t s = 0; s < computed.size() && result != kNoValue; ++s) {
+    const ValueId whole = WholeOf(plan_.joint(), definitions, result);  // perhaps an input
+    for (std::size_t s = 0; s < plan_.saved().size() && result != kNoValue; ++s) {
       const ValueId v = plan_.saved()[s].value;
-      if (computed[s] && (v == result || v == whole)) results[r] = '1';
+      if ((v == result || v == whole) && is_read(s)) results[r] = '1';
     }
   }
   return results;
