@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
   plan->gradients_ = parts.gradients;
   plan->factory_ = std::move(factory);
   plan->options_ = options;
+  plan->FindResults();
   FF_RETURN_IF_ERROR(plan->FindOutputGradients());
   plan->FindDependences();
   plan->FindInputClasses();
@@ -99,6 +100,16 @@ bool BackwardPlan::IsOfView(std::size_t tangent) const {
 bool BackwardPlan::HasViewsOfInputs() const {
   return std::any_of(joint_.outputs.begin(), joint_.outputs.end(),
                      [](const ir::Output& o) { return o.alias == ir::OutputAlias::kViewOfInput && !o.turns.empty(); });
+}
+
+void BackwardPlan::FindResults() {
+  for (const std::int32_t t : tangents_) results_.push_back(joint_.inputs[At(t)].tangent_of);
+  for (std::size_t i = 0; i < joint_.outputs.size(); ++i) {
+    const ir::Output& o = joint_.outputs[i];
+    const auto output = static_cast<std::int32_t>(i);
+    const bool has_tangent = std::find(results_.begin(), results_.end(), output) != results_.end();
+    if (ir::IsView(o) && o.value != kNoValue && !has_tangent) results_.push_back(output);
+  }
 }
 
 absl::Status BackwardPlan::FindOutputGradients() {

@@ -64,6 +64,8 @@ class BackwardPlan {
   const std::vector<std::int32_t>& tangents() const { return tangents_; }
   // Of a view: never defined, and only there for a pass to be cut at.
   bool IsOfView(std::size_t tangent) const;
+  // Joint outputs to whose nodes a second derivative may come: those of the tangents, then views without one.
+  const std::vector<std::int32_t>& results() const { return results_; }
   // Joint outputs: gradients of inputs, then those of outputs.
   const std::vector<std::int32_t>& gradients() const { return gradients_; }
   const std::vector<OutputGradient>& output_gradients() const { return output_gradients_; }
@@ -102,6 +104,7 @@ class BackwardPlan {
 
  private:
   BackwardPlan();
+  void FindResults();
   absl::Status FindOutputGradients();
   void FindDependences();
   void FindInputClasses();
@@ -122,6 +125,7 @@ class BackwardPlan {
   ir::Graph graph_;
   std::vector<SavedValue> saved_;
   std::vector<std::int32_t> tangents_;
+  std::vector<std::int32_t> results_;
   std::vector<std::int32_t> gradients_;
   std::vector<OutputGradient> output_gradients_;
   std::vector<std::vector<bool>> depends_;

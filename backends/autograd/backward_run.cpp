@@ -66,6 +66,12 @@ at::Tensor AsReadBy(const SavedValue& s, const at::Tensor& input) {
   return alias;
 }
 
+at::Tensor ZerosLike(const ir::Graph& joint, const ir::Value& recorded, absl::Span<const std::int64_t> symbols) {
+  std::vector<std::int64_t> sizes;
+  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, symbols));
+  return at::zeros(sizes, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
+}
+
 // Hooks may save something else.
 bool KeepsItsMemory(const at::Tensor& t) {
   return t.defined() && t.layout() == c10::Layout::Strided && t.has_storage() &&
@@ -158,6 +164,10 @@ void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, cons
   if (edge.is_valid()) seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr});
 }
 
+void BackwardRun::SeeView(std::size_t result, const autograd::Edge& edge) {
+  seen_views_.push_back({result, WeakNode(edge.function), edge.input_nr});
+}
+
 void BackwardRun::Release(const Used& used, bool last) {
   const std::lock_guard running(running_);
   const std::lock_guard lock(mutex_);
@@ -185,20 +195,12 @@ void BackwardRun::Release(const Used& used, bool last) {
   written_uncounted_.clear();
 }
 
-at::Tensor BackwardRun::ZeroTangent(std::size_t tangent) const {
-  const ir::Graph& joint = plan_->joint();
-  const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
-  std::vector<std::int64_t> sizes;
-  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, symbols_));
-  return at::zeros(sizes, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
-}
-
 // The backward was recorded for a tangent with these strides; another layout may not fit its views.
 at::Tensor BackwardRun::PrepareTangent(std::size_t tangent, at::Tensor gradient) const {
-  if (!gradient.defined()) gradient = ZeroTangent(tangent);
-  gradient = gradient.resolve_conj().resolve_neg();  // kernels read memory, which knows of neither
   const ir::Graph& joint = plan_->joint();
   const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
+  if (!gradient.defined()) gradient = ZerosLike(joint, recorded, symbols_);
+  gradient = gradient.resolve_conj().resolve_neg();  // kernels read memory, which knows of neither
   if (recorded.layout != c10::Layout::Strided || gradient.layout() != c10::Layout::Strided) return gradient;
   std::vector<std::int64_t> strides;
   bool same = true;
@@ -283,7 +285,10 @@ autograd::variable_list BackwardRun::RunVariant(autograd::variable_list tangents
                                                 std::unique_lock<std::mutex>* lock) {
   const BackwardPlan::Variant& variant = *ValueOrThrow(plan_->FindVariant(key));
   if (const ir::NodeIndex node = FirstUsedUp(variant.readers); node != ir::kNoNode) {
-    ActBefore(node, &variant, variant.readers, std::move(tangents), key, targets, lock);
+    const Unpacked before = UnpackFor(variant, targets);  // what fails first says what is wrong
+    const bool other = before.error != nullptr && before.failed < node;
+    ActBefore(other ? before.failed : node, &variant, variant.readers, std::move(tangents), key, targets, lock);
+    if (other) std::rethrow_exception(before.error);
     TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
   }
   used->readers = variant.readers;

@@ -23,11 +23,9 @@
 #include "backends/autograd/backward_plan.h"
 #include "backends/autograd/detached_results.h"
 #include "backends/autograd/gradient_targets.h"
+#include "backends/runtime/autograd_node.h"
 
 namespace framefuse {
-
-// torch 2.11 counts nodes with shared_ptr, 2.13 with intrusive_ptr.
-using AutogradNodePtr = decltype(torch::autograd::Edge::function);
 
 class CompiledBackward;
 class OutputGate;
@@ -82,6 +80,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                   std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   // The history that input `input` has since the graph has written it; it leads to this run.
   void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
+  // The history of a view that the graph has written, a result (BackwardPlan::results); it leads to this run, too.
+  void SeeView(std::size_t result, const torch::autograd::Edge& edge);
 
   // One entry for each gradient of the plan; key.defined says which tangents are.
   torch::autograd::variable_list Gradients(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
@@ -189,7 +189,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
                                                    Used* used);
   // Whether somebody sees what comes to the gate, or to what was written with its output; `by_code`: a hook.
   bool IsObserved(const Place& place, bool by_code) const;
-  at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   // When a pass from the defined tangents comes to the input of each gradient.
   std::vector<std::int32_t> Turns(const std::string& defined) const;
@@ -209,6 +208,12 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::uint32_t input_nr = 0;
   };
   std::vector<SeenWritten> seen_written_;
+  struct SeenView {
+    std::size_t result = 0;
+    WeakNode node;
+    std::uint32_t input_nr = 0;
+  };
+  std::vector<SeenView> seen_views_;
   bool writes_views_ = false;
   bool has_hidden_view_ = false;
   std::vector<std::int64_t> symbols_;

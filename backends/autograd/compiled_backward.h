@@ -7,7 +7,6 @@
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_COMPILED_BACKWARD_H_
 
 #include <torch/csrc/autograd/function.h>
-#include <torch/version.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,15 +19,6 @@
 #include "backends/autograd/backward_run.h"
 
 namespace framefuse {
-
-template <typename NodeType, typename... Args>
-AutogradNodePtr MakeAutogradNode(Args&&... args) {
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
-  return AutogradNodePtr(new NodeType(std::forward<Args>(args)...), torch::autograd::deleteNode);
-#else
-  return c10::make_intrusive<NodeType>(std::forward<Args>(args)...);
-#endif
-}
 
 class CompiledBackward final : public torch::autograd::Node {
  public:

@@ -68,6 +68,8 @@ class CompiledPlan final : public Plan {
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
+    std::vector<bool> written;
+    for (const ViewPlan& view : views) written.push_back(view.is_written);
     PlanOutputs(graph, std::move(views));
     for (Mutation& m : mutations_) m.read = read[At(m.input)];
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward() && unbacked_.empty())
@@ -75,7 +77,7 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(functional.status());
     if (CountsKinds()) CountKind("pass", "functionalize", *functional);
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "after functionalize"));
-    DropRebuiltOutputs(graph);
+    DropRebuiltOutputs(graph, written);
     FF_RETURN_IF_ERROR(RunPasses(graph, StandardPasses(), &explanation_.phases));
     FF_RETURN_IF_ERROR(RunPasses(graph, own, &explanation_.phases));
     watch.Skip();
@@ -142,8 +144,8 @@ class CompiledPlan final : public Plan {
   };
 
   // Their values are never looked at.
-  // But for views that others were computed with: a second derivative comes to them.
-  static void DropRebuiltOutputs(Graph& g) {
+  // But for views that others were computed with, or that are written: a second derivative comes to them.
+  static void DropRebuiltOutputs(Graph& g, const std::vector<bool>& written) {
     std::vector<bool> has_tangent(g.outputs.size(), false);
     for (const ir::Input& in : g.inputs) {
       if (in.role == ir::InputRole::kTangent) has_tangent[At(in.tangent_of)] = true;
@@ -151,7 +153,7 @@ class CompiledPlan final : public Plan {
     for (std::size_t i = 0; i < g.outputs.size(); ++i) {
       ir::Output& o = g.outputs[i];
       const bool rebuilt = o.role == ir::OutputRole::kUser && o.alias != ir::OutputAlias::kFresh;
-      if (rebuilt && !(ir::IsView(o) && has_tangent[i])) o.value = ir::kNoValue;
+      if (rebuilt && !(ir::IsView(o) && (has_tangent[i] || (g.has_backward() && written[i])))) o.value = ir::kNoValue;
     }
   }
 
@@ -318,8 +320,13 @@ class CompiledPlan final : public Plan {
     std::vector<OutputHistory::Written> written;
     for (const Mutation& m : mutations_) written.push_back({m.output, m.read});
     std::vector<OutputHistory::View> seen = ViewsInTurn(user_outputs_, forward_output_, backward->joint());
+    std::vector<OutputHistory::ViewResult> results;
+    for (std::size_t r = 0; r < backward->results().size(); ++r) {
+      const std::int32_t output = backward->results()[r];
+      if (ir::IsView(backward->joint().outputs[At(output)])) results.push_back({r, forward_output_[At(output)]});
+    }
     history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs),
-                                               std::move(written), std::move(seen));
+                                               std::move(written), std::move(seen), std::move(results));
     return absl::OkStatus();
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/graph/input_writes.h"
 #include "common/index.h"
 
 namespace framefuse {
@@ -43,15 +44,6 @@ bool Contains(const std::vector<std::int64_t>& turns, std::int64_t turn) {
 
 }  // namespace
 
-// They stand behind a result's own turn.
-std::vector<std::int64_t> TurnsOfFunctions(const ir::Graph& joint) {
-  for (const ir::Output& o : joint.outputs) {
-    const bool is_result = o.role == ir::OutputRole::kUser || o.role == ir::OutputRole::kMutatedInput;
-    if (is_result && o.turns.size() > 1) return {o.turns.begin() + 1, o.turns.end()};
-  }
-  return {};
-}
-
 std::string DetachedResults::Detached(std::size_t saved) const {
   std::string detached;
   for (const Watched& w : watched_) {
@@ -83,7 +75,7 @@ bool DetachedResults::IsRefused(const BackwardPlan& plan, std::size_t saved, std
   const auto is_it = [&](const Watched& w) { return w.saved == saved && w.IsDetached(); };
   if (std::none_of(watched_.begin(), watched_.end(), is_it)) return false;
   const std::int64_t turn = plan.graph().nodes[At(reader)].sequence;
-  return Contains(plan.saved()[saved].saved_by, turn) && !Contains(TurnsOfFunctions(plan.joint()), turn);
+  return Contains(plan.saved()[saved].saved_by, turn) && !Contains(ir::TurnsOfFunctions(plan.joint()), turn);
 }
 
 ir::NodeIndex DetachedResults::FirstRefusing(const BackwardPlan& plan, const std::vector<std::int32_t>& readers) const {

@@ -20,9 +20,6 @@
 
 namespace framefuse {
 
-// Of the nodes of autograd.Functions: they take what they have saved as it is, be it detached in place.
-std::vector<std::int64_t> TurnsOfFunctions(const ir::Graph& joint);
-
 class DetachedResults {
  public:
   // `result`: saved value `saved` as users see it. Nothing is to watch where it has no history, or is a view.

@@ -11,6 +11,7 @@
 #include "backends/autograd/saved_copies.h"
 #include "backends/autograd/saved_elements.h"
 #include "backends/graph/collectives.h"
+#include "backends/graph/input_writes.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
@@ -80,8 +81,23 @@ std::vector<bool> DropUndefined(const BackwardPlan& plan, const BackwardPlan::Ke
 
 }  // namespace
 
-ValueId DifferentiablePlans::ResultOf(std::size_t tangent, const Graph& joint) const {
-  return joint.outputs[At(joint.inputs[At(plan_.tangents()[tangent])].tangent_of)].value;
+namespace {
+
+// Of which it is a view.
+ValueId WholeOf(const Graph& g, const std::vector<ir::NodeIndex>& definitions, ValueId v) {
+  while (v != kNoValue && definitions[At(v)] != ir::kNoNode) {
+    const Node& n = g.nodes[At(definitions[At(v)])];
+    const int viewed = n.op->is_view() ? n.op->returns()[0].viewed_argument : -1;
+    if (viewed < 0 || n.args[At(viewed)].kind != ir::Arg::Kind::kValue) break;
+    v = n.args[At(viewed)].value;
+  }
+  return v;
+}
+
+}  // namespace
+
+ValueId DifferentiablePlans::ResultOf(std::size_t result, const Graph& joint) const {
+  return joint.outputs[At(plan_.results()[result])].value;
 }
 
 std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_t>& readers) const {
@@ -96,12 +112,19 @@ std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_
 }
 
 std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& readers) const {
-  const std::vector<bool> computed = ComputedFor(readers);
-  std::string results(plan_.tangents().size(), '0');
-  for (std::size_t t = 0; t < results.size(); ++t) {
-    const ValueId result = ResultOf(t, plan_.joint());
-    for (std::size_t s = 0; s < computed.size() && result != kNoValue; ++s) {
-      if (computed[s] && plan_.saved()[s].value == result) results[t] = '1';
+  const auto is_read = [&](std::size_t s) {
+    const std::vector<std::int32_t>& of_value = plan_.use().ReadersOf(s);
+    return std::any_of(of_value.begin(), of_value.end(),
+                       [&](std::int32_t n) { return std::binary_search(readers.begin(), readers.end(), n); });
+  };
+  std::string results(plan_.results().size(), '0');
+  const std::vector<ir::NodeIndex> definitions = plan_.joint().Definitions();
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const ValueId result = ResultOf(r, plan_.joint());
+    const ValueId whole = WholeOf(plan_.joint(), definitions, result);  // perhaps an input
+    for (std::size_t s = 0; s < plan_.saved().size() && result != kNoValue; ++s) {
+      const ValueId v = plan_.saved()[s].value;
+      if ((v == result || v == whole) && is_read(s)) results[r] = '1';
     }
   }
   return results;
@@ -118,7 +141,7 @@ void DifferentiablePlans::ReadCopies(std::vector<bool> constant, Graph* joint) c
 
 void DifferentiablePlans::CutDetached(const std::string& detached, ir::Graph& joint) const {
   if (detached.empty()) return;
-  const std::vector<std::int64_t> functions = TurnsOfFunctions(joint);
+  const std::vector<std::int64_t> functions = ir::TurnsOfFunctions(joint);
   const auto is_detached = [&](ValueId v) {
     for (std::size_t s = 0; s < detached.size(); ++s) {
       if (detached[s] == '1' && plan_.saved()[s].value == v) return true;

@@ -21,7 +21,7 @@ struct DifferentiablePlan {
   std::vector<std::int32_t> inputs;                // used inputs: of the joint graph, tangents included
   std::vector<std::int32_t> saved;                 // used saved values, after the inputs
   std::vector<std::int32_t> elements;              // saved values whose elements are used, after these
-  std::vector<std::size_t> results;                // tangents of used results, after these
+  std::vector<std::size_t> results;                // used results (BackwardPlan::results), after these
   std::unique_ptr<DifferentiablePlan> of_results;  // computes their values; null: there are none
   std::vector<std::int32_t> gradients;             // gradient of each output
 };
@@ -32,7 +32,7 @@ class DifferentiablePlans {
 
   // Inputs of the joint graph that only these plans need.
   const std::vector<std::int32_t>& inputs() const { return inputs_; }
-  // Results that the graph has saved and that one of these nodes of the backward reads: one character for each tangent.
+  // Results that the graph has saved and that one of these nodes of the backward reads: one character for each result.
   // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from.
   std::string SavedResults(const std::vector<std::int32_t>& readers) const;
   struct Wish {
@@ -55,7 +55,7 @@ class DifferentiablePlans {
                                                                     const std::vector<bool>& taken,
                                                                     const std::vector<ir::ValueId>& elements,
                                                                     const std::vector<std::size_t>& results) const;
-  ir::ValueId ResultOf(std::size_t tangent, const ir::Graph& joint) const;
+  ir::ValueId ResultOf(std::size_t result, const ir::Graph& joint) const;
   // By saved value: computed by the forward, and one of the nodes reads it, so that it is known to be as it was.
   std::vector<bool> ComputedFor(const std::vector<std::int32_t>& readers) const;
 

@@ -50,6 +50,14 @@ std::vector<bool> WaitForOthers(absl::Span<const autograd::Edge> edges, absl::Sp
   return wait;
 }
 
+// Whether hooks see when a pass comes to the leaf behind a view's node, through views alone.
+bool LeadsToSeenLeaf(autograd::Node& view) {
+  for (autograd::Node* n = &view; n != nullptr && n->num_outputs() == 1; n = n->next_edge(0).function.get()) {
+    if (AnyLeafHasHooks({*n, n->next_edges()})) return true;
+  }
+  return false;
+}
+
 bool IsEmpty(const std::string& wanted) { return wanted.find('1') == std::string::npos; }
 
 }  // namespace
@@ -185,7 +193,7 @@ std::vector<CompiledBackward*> BackwardRun::NodesOfPass() {
 
 bool BackwardRun::IsObserved(const Place& place, bool by_code) const {
   if (by_code ? HasHooksOfOthers(*place.node) : OutputGate::IsSeen(*place.node)) return true;
-  if (place.gate == nullptr) return false;
+  if (place.gate == nullptr) return LeadsToSeenLeaf(*place.node);
   const ir::Graph& joint = plan_->joint();
   const ir::Output& output = joint.outputs[At(joint.inputs[At(plan_->tangents()[place.gate->tangent()])].tangent_of)];
   for (const SeenWritten& w : seen_written_) {

@@ -52,11 +52,13 @@ void AddByMemory(const at::Tensor& value, std::size_t s, Saved* saved) {
 }  // namespace
 
 OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
-                             std::size_t visible_outputs, std::vector<Written> written, std::vector<View> views)
+                             std::size_t visible_outputs, std::vector<Written> written, std::vector<View> views,
+                             std::vector<ViewResult> view_results)
     : plan_(std::move(plan)),
       outputs_(std::move(outputs)),
       visible_outputs_(visible_outputs),
-      written_(std::move(written)) {
+      written_(std::move(written)),
+      view_results_(std::move(view_results)) {
   for (const ir::Output& o : plan_->joint().outputs) {
     if (o.role == ir::OutputRole::kGradient && o.input >= 0) inputs_.push_back(o.input);
   }
@@ -180,6 +182,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     run->SaveInputs(inputs, symbols);
     MakeGates(std::move(nodes), run, outputs, seen);
   }
+  SeeViews(*run, seen);
   WatchWritten(outputs, seen);
   if (only != nullptr && IsWritten(0)) {
     const at::Tensor t = seen(outputs_[0]);
@@ -187,6 +190,13 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   }
   run->SaveOutputs(outputs, visible_outputs_, only, seen);
   run->SaveCopies(inputs, outputs, visible_outputs_, seen);
+}
+
+void OutputHistory::SeeViews(BackwardRun& run, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
+  for (const ViewResult& view : view_results_) {
+    const at::Tensor t = seen(view.output);
+    if (t.requires_grad() && t.grad_fn()) run.SeeView(view.result, autograd::impl::gradient_edge(t));
+  }
 }
 
 // A write of the input after this run is noticed where the output is saved, and this run's writes are none after it.

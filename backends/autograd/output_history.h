@@ -26,6 +26,11 @@ class OutputHistory {
     std::int32_t output = 0;
     bool read = false;
   };
+  // A result that is a view, to whose node a second derivative may come: as in BackwardPlan::results.
+  struct ViewResult {
+    std::size_t result = 0;
+    std::int32_t output = 0;
+  };
 
   // A result that is a view, with a node of torch's own, to which a pass comes in its turn (ir::Output::turns).
   struct View {
@@ -37,7 +42,8 @@ class OutputHistory {
   // `outputs` of the forward graph get a history: those with tangents, in their order, then those that only say so.
   // The first `visible_outputs` are outputs that users see.
   OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
-                std::size_t visible_outputs, std::vector<Written> written, std::vector<View> views);
+                std::size_t visible_outputs, std::vector<Written> written, std::vector<View> views,
+                std::vector<ViewResult> view_results);
 
   // `seen`: the tensor that users see for an output, if that is a view or a written input; it has a history when the
   // outputs that it is made of have theirs.
@@ -62,6 +68,7 @@ class OutputHistory {
   void PlaceViews(std::vector<View> views);
   static void MakeView(const View& view, std::int32_t tangent, BackwardRun& run,
                        absl::FunctionRef<at::Tensor(std::int32_t)> seen);
+  void SeeViews(BackwardRun& run, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
   std::vector<std::size_t> CutPointsAfter(std::size_t output) const;
   torch::autograd::edge_list EdgesTo(const BackwardPlan::InputClass& inputs, absl::Span<const at::Tensor> given) const;
@@ -92,7 +99,8 @@ class OutputHistory {
   std::vector<std::int32_t> inputs_;  // of each gradient
   std::vector<Gate> gates_;           // in the order in which they are made
   std::vector<PlacedView> views_;     // likewise
-  std::vector<bool> reached_;         // by gradient: by any output
+  std::vector<ViewResult> view_results_;
+  std::vector<bool> reached_;  // by gradient: by any output
 };
 
 // For an output whose history a backward pass inside the graph has used up, or whose operator has no derivative: a

@@ -29,9 +29,9 @@ class BackwardRun::SecondPass {
 
  private:
   // Results to whose nodes a second derivative comes, for somebody sees it there or they are `saved` (one character for
-  // each tangent): so too, and the edges to them.
+  // each of BackwardPlan::results): so too, and the edges to them.
   struct ResultsPassed {
-    std::string tangents;
+    std::string results;
     autograd::edge_list edges;
   };
   ResultsPassed FindResultsPassed(const std::string& saved);
@@ -233,12 +233,17 @@ at::Tensor BackwardRun::SecondPass::ElementsOf(std::size_t saved) {
 }
 
 BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPassed(const std::string& saved) {
-  ResultsPassed found{std::string(plan_.tangents().size(), '0'), {}};
-  found.edges.resize(found.tangents.size());
-  const auto add = [&found](std::size_t tangent, autograd::Node& n, std::uint32_t input_nr) {
-    found.tangents[tangent] = '1';
-    found.edges[tangent] = autograd::Edge(n.getptr(), input_nr);
+  ResultsPassed found{std::string(plan_.results().size(), '0'), {}};
+  found.edges.resize(found.results.size());
+  const auto add = [&found](std::size_t result, autograd::Node& n, std::uint32_t input_nr) {
+    found.results[result] = '1';
+    found.edges[result] = autograd::Edge(n.getptr(), input_nr);
   };
+  // Also where this pass does not come to it: the write's own node has saved the view.
+  for (const SeenView& view : run_.seen_views_) {
+    const auto node = view.node.lock();
+    if (node && (saved[view.result] == '1' || OutputGate::IsSeen(*node))) add(view.result, *node, view.input_nr);
+  }
   if (!run_.HasGates()) {
     if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_, 0);
     return found;
@@ -279,7 +284,7 @@ autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tan
   const DifferentiablePlans& plans = plan_.differentiable();
   const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers));
   const std::string detached = run_.detached_.Detached(plan_.saved().size());
-  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, {passed.tangents, IsAnyStale(), detached}));
+  const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, {passed.results, IsAnyStale(), detached}));
   std::vector<at::Tensor> inputs = InputsOf(*plan, tangents);
   UnknownValues unknown(stale_);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);

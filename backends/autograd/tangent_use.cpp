@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/graph/operators.h"
+#include "backends/passes/laid_out.h"
 #include "backends/passes/pass.h"
 #include "common/index.h"
 
@@ -165,6 +166,10 @@ void TangentUse::DropUndefined(ir::Graph& backward, const std::string& defined) 
     } else if (ir::IsContiguous(backward.exprs, backward.value(sum))) {
       n.op = ir::RequireOp(ir::OpName::kClone);
       n.args = {ir::Arg::OfValue(rest), ir::Arg::Constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))};
+    } else if (ir::IsDense(backward.exprs, backward.value(sum))) {
+      // Else what is undefined would be computed, with zeros, of what was saved: that may be gone, or no number.
+      n.op = LaidOut();
+      n.args = {ir::Arg::OfValue(rest), ir::Arg::OfDims(backward.value(sum).strides)};
     }
   }
   for (ir::Output& o : backward.outputs) o.value = o.value == kNoValue ? o.value : term[At(o.value)];

@@ -64,7 +64,7 @@ std::vector<OutputHistory::View> ViewsInTurn(absl::Span<const UserOutput> output
   for (const UserOutput& u : outputs) {
     const auto place = std::find(forward_output.begin(), forward_output.end(), u.output) - forward_output.begin();
     const std::vector<std::int32_t>& turns = joint.outputs[At(place)].turns;
-    if (!IsMadeAgain(u) || u.renewed || turns.empty() || turns[0] < 0) continue;
+    if (!IsMadeAgain(u) || turns.empty() || turns[0] < 0) continue;
     const UserOutput* whole = &u;  // of which it is a view, through others
     for (bool found = true; found && whole->alias == ir::OutputAlias::kViewOfOutput;) {
       const auto base = std::find_if(outputs.begin(), outputs.end(),

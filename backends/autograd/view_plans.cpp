@@ -16,10 +16,23 @@ std::vector<ir::ValueId> ValuesOfInput(const ir::Graph& g, std::int32_t input) {
   return values;
 }
 
+// By value: the argument itself that a node of the forward writes.
+std::vector<bool> WrittenValues(const ir::Graph& g) {
+  std::vector<bool> written(g.values.size(), false);
+  for (const ir::Node& n : g.nodes) {
+    for (std::size_t a = 0; a < n.args.size() && n.phase == ir::Phase::kForward; ++a) {
+      if (!n.op->arguments()[a].written) continue;
+      ir::ForEachValue(n.args[a], [&](ir::ValueId v) { written[At(v)] = true; });
+    }
+  }
+  return written;
+}
+
 }  // namespace
 
 std::vector<ViewPlan> PlanViews(const ir::Graph& g) {
   std::vector<ViewPlan> plans(g.outputs.size());
+  const std::vector<bool> written = WrittenValues(g);
   absl::flat_hash_map<ir::ValueId, std::int32_t> views;  // that have a history
   for (std::size_t i = 0; i < g.outputs.size(); ++i) {
     const ir::Output& o = g.outputs[i];
@@ -29,6 +42,7 @@ std::vector<ViewPlan> PlanViews(const ir::Graph& g) {
   for (std::size_t i = 0; i < g.outputs.size(); ++i) {
     const ir::Output& o = g.outputs[i];
     if (!ir::IsView(o) || o.value == ir::kNoValue) continue;
+    plans[i].is_written = written[At(o.value)] && o.requires_grad && !o.detached;
     std::vector<ir::ValueId> bases = o.alias == ir::OutputAlias::kViewOfInput
                                          ? ValuesOfInput(g, o.alias_of)
                                          : std::vector<ir::ValueId>{g.outputs[At(o.alias_of)].value};

@@ -14,6 +14,7 @@ namespace framefuse {
 struct ViewPlan {
   ViewRecipe recipe;
   std::int32_t of_output = -1;  // another view that it was made from: what comes to it goes through that one
+  bool is_written = false;      // by a node that was given the view itself, whose backward may read it
 };
 
 // By output of the graph.

@@ -95,13 +95,23 @@ std::vector<bool> WrittenAndRead(const Graph& graph) {
   return read;
 }
 
+std::vector<std::int64_t> TurnsOfFunctions(const Graph& joint) {
+  for (const Output& o : joint.outputs) {  // they stand behind a result's own turn
+    const bool is_result = o.role == OutputRole::kUser || o.role == OutputRole::kMutatedInput;
+    if (is_result && o.turns.size() > 1) return {o.turns.begin() + 1, o.turns.end()};
+  }
+  return {};
+}
+
 std::vector<InputReads> ReadsOfInputs(const Graph& graph) {
+  const std::vector<std::int64_t> functions = TurnsOfFunctions(graph);
   std::vector<bool> is_view(graph.values.size(), false), is_read(graph.values.size(), false);
   std::vector<StorageId> viewed;
   for (const Node& n : graph.nodes) {
     if (n.phase == Phase::kBackward) {
+      const bool by_function = std::find(functions.begin(), functions.end(), n.sequence) != functions.end();
       ForEachUse(n, [&](ValueId v) {
-        is_read[static_cast<std::size_t>(v)] = true;
+        if (!by_function) is_read[static_cast<std::size_t>(v)] = true;
         if (is_view[static_cast<std::size_t>(v)]) viewed.push_back(graph.value(v).storage);
       });
     } else if (n.op->is_view()) {

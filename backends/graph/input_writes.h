@@ -35,10 +35,13 @@ bool BackwardReads(const Graph& graph, StorageId storage);
 
 // By input: whether the graph writes it and the backward reads that.
 std::vector<bool> WrittenAndRead(const Graph& graph);
+// The sequence numbers of nodes of autograd.Functions: they take what they have saved as it is, be it detached in
+// place.
+std::vector<std::int64_t> TurnsOfFunctions(const Graph& joint);
 // What of an input the backward reads: a view that the forward made keeps the memory that there was where the program
 // replaces the input's data.
 struct InputReads {
-  bool itself = false;
+  bool itself = false;  // by a node of torch's own, which refuses one that was detached in place
   bool view = false;
 };
 std::vector<InputReads> ReadsOfInputs(const Graph& graph);

@@ -44,10 +44,11 @@ class ViewSimplifier {
         aliases_(g),
         definitions_(g.Definitions()),
         replacements_(g.values.size()),
-        is_written_(g.values.size(), false),
+        stays_(g.values.size(), false),
         backward_(g.has_backward()) {
     for (const ir::Output& o : g.outputs) {
-      if (o.role == ir::OutputRole::kMutatedInput && o.value != ir::kNoValue) is_written_[At(o.value)] = true;
+      const bool has_node = ir::IsView(o) && o.requires_grad;
+      if ((o.role == ir::OutputRole::kMutatedInput || has_node) && o.value != ir::kNoValue) stays_[At(o.value)] = true;
     }
   }
 
@@ -67,8 +68,7 @@ class ViewSimplifier {
  private:
   const ir::Node* DefinitionOf(ir::ValueId v) const {
     ir::NodeIndex i = definitions_[At(v)];
-    // An input's memory is the user's, who may write it by `x.data` before the backward reads it.
-    if (i == ir::kNoNode || (backward_ && is_written_[At(v)])) return nullptr;
+    if (i == ir::kNoNode || (backward_ && stays_[At(v)])) return nullptr;
     return IsCut(g_.nodes[At(i)]) ? nullptr : &g_.nodes[At(i)];
   }
 
@@ -111,7 +111,9 @@ class ViewSimplifier {
   Aliases aliases_;
   std::vector<ir::NodeIndex> definitions_;
   Replacements replacements_;
-  std::vector<bool> is_written_;  // by value: what an input holds behind the graph
+  // By value: what an input holds behind the graph, whose memory is the user's, who may write it by `x.data` before the
+  // backward reads it. And views among the results: a second derivative comes to their nodes.
+  std::vector<bool> stays_;
   bool backward_;
   bool changed_ = false;
 };

@@ -27,6 +27,7 @@
 #include "backends/runtime/cond_gradients.h"
 #include "backends/runtime/differentiable_ops.h"
 #include "backends/runtime/generator_states.h"
+#include "backends/runtime/leaf_turns.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
 #include "common/index.h"
@@ -48,6 +49,7 @@ struct Texts {
   std::vector<std::int64_t> with_gradient;
   std::vector<std::int64_t> random_devices;  // whose generators the branches may move: a CUDA device's index, or -1
   std::string backend;
+  at::TensorList originals{};  // operands whose stand-ins say where gradients go (BehindNodesOfTheirOwn); for the call
 };
 
 std::shared_ptr<const ir::Graph> ParseBranch(const std::string& text) {
@@ -212,7 +214,11 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     variable_list kept = {pred};
     if (random) kept.push_back(CallRngStates(texts.random_devices));
     variable_list results = CallOperator(pred, texts.branches, operands, texts.backend, random);
-    for (const std::int64_t i : texts.saved) kept.push_back(operands[At(i)]);
+    const at::TensorList to_save = texts.originals.empty() ? operands : texts.originals;
+    for (const std::int64_t i : texts.saved) kept.push_back(to_save[At(i)]);
+    c10::List<bool> histories;
+    for (const at::Tensor& t : kept) histories.push_back(t.grad_fn() != nullptr);
+    ctx->saved_data["histories"] = std::move(histories);
     ctx->save_for_backward(std::move(kept));
     std::vector<bool> has_gradient(results.size(), false);
     for (const std::int64_t i : texts.with_gradient) has_gradient[At(i)] = true;
@@ -232,8 +238,18 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     return results;
   }
 
+  // As eager's nodes do.
+  static void RefuseDetached(const c10::List<bool>& had_histories, const variable_list& kept) {
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      TORCH_CHECK(!had_histories[i] || kept[i].grad_fn(),
+                  "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+                  "This is not supported, please use out-of-place `.detach()` instead");
+    }
+  }
+
   static variable_list backward(torch::autograd::AutogradContext* ctx, const variable_list& gradients) {
     variable_list kept = ctx->get_saved_variables();
+    RefuseDetached(ctx->saved_data["histories"].toBoolList(), kept);
     const at::Tensor pred = kept[0];
     const std::vector<std::int64_t> devices = ctx->saved_data["random_devices"].toIntVector();
     variable_list inputs(kept.begin() + (devices.empty() ? 1 : 2), kept.end());
@@ -262,18 +278,27 @@ std::string NameOfResult(const torch::autograd::Node& node, std::uint32_t output
   return cond == nullptr ? "" : cond->ctx_.saved_data.at("names").toListRef()[output].toStringRef();
 }
 
-// Eager has one node for the branches of torch.cond, but all of a checkpoint's: its backward says the turns.
+// Eager has one node for the branches of torch.cond, but all of a checkpoint's: its backward says the turns. By
+// operand; empty: none.
+std::vector<std::int64_t> TurnsOfOperands(const std::string& true_backward, c10::IntArrayRef differentiable,
+                                          std::size_t operands) {
+  const std::shared_ptr<const ir::Graph> backward = ParseBranch(true_backward);
+  std::vector<std::int64_t> order(operands, -1);
+  for (std::size_t i = 0; i < differentiable.size(); ++i) {
+    const std::vector<std::int32_t>& turns = backward->outputs[i].turns;
+    if (turns.empty()) return {};
+    order.at(At(differentiable[i])) = turns.front();
+  }
+  return order;
+}
+
 std::vector<std::int64_t> OrderInCheckpoint(const torch::autograd::Node& node) {
   const auto* cond = dynamic_cast<const torch::autograd::CppNode<CondFunction>*>(&node);
   if (cond == nullptr) return {};
-  const std::shared_ptr<const ir::Graph> backward = ParseBranch(cond->ctx_.saved_data.at("true").toStringRef());
-  const std::vector<std::int64_t> of = cond->ctx_.saved_data.at("differentiable").toIntVector();
-  std::vector<std::int64_t> order(node.num_outputs(), -1);
-  for (std::size_t i = 0; i < of.size(); ++i) {
-    const std::vector<std::int32_t>& turns = backward->outputs[i].turns;
-    if (turns.empty()) return {};
-    order.at(At(of[i]) + 1) = turns.front();  // the condition's edge is the first
-  }
+  std::vector<std::int64_t> order =
+      TurnsOfOperands(cond->ctx_.saved_data.at("true").toStringRef(),
+                      cond->ctx_.saved_data.at("differentiable").toIntVector(), node.num_outputs() - 1);
+  if (!order.empty()) order.insert(order.begin(), -1);  // the condition's edge is the first
   return order;
 }
 
@@ -290,13 +315,18 @@ std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view tr
               differentiable.vec(),
               with_gradient.vec(),
               random_devices.vec(),
-              std::string(backend)};
-  if (!with_gradient.empty() && c10::GradMode::is_enabled()) {
-    return CondFunction::apply(pred, operands, texts);
-  }
+              std::string(backend),
+              {}};
   // A capture says `with_gradient` where there is a gradient. Another tracer's condition has no value.
   const bool traced = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) ||
                       pred.unsafeGetTensorImpl()->is_python_dispatch();
+  if (!with_gradient.empty() && c10::GradMode::is_enabled()) {
+    if (traced) return CondFunction::apply(pred, operands, texts);
+    texts.originals = operands;
+    const std::vector<at::Tensor> behind =
+        BehindNodesOfTheirOwn(operands, TurnsOfOperands(texts.backward[1], texts.differentiable, operands.size()));
+    return CondFunction::apply(pred, at::TensorList(behind), texts);
+  }
   if (NeedsHistory(operands) && !traced) {
     return RunDifferentiable(pred, texts.branches, operands);
   }

@@ -15,6 +15,7 @@ import threading
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from framefuse import _C, _graph_text, _saved_tensors
 from framefuse import graph as graph_tool
@@ -46,12 +47,39 @@ def evaluate(graph: GraphText, inputs: "list[torch.Tensor]", backend: str) -> "l
     return graph_tool.compile(str(graph), backend, verify=False)([_saved_tensors.copy(t) for t in inputs])
 
 
+class _RoundedOtherwise(TorchDispatchMode):
+    """Each operator's result is off by up to `eps` of itself: what adds up to nothing shows how much of it is rounding."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self._eps = eps
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        fresh = not any(r.alias_info is not None for r in func._schema.returns)
+        return torch.utils._pytree.tree_map_only(torch.Tensor, self._off, result) if fresh else result
+
+    def _off(self, t):
+        if t.dtype != torch.float64:
+            return t
+        noise = torch.ops.aten.rand_like.default(t)  # outside of the mode here
+        return t * (1 + self._eps * (2 * noise - 1))
+
+
 def evaluate_in_f64(graph: GraphText, inputs: "list[torch.Tensor]", roundings: int = 0) -> "list[list[torch.Tensor]]":
-    """The same in fp64, and as often for inputs that are rounded otherwise; empty where an operator has no fp64 form."""
+    """The same in fp64, and as often with inputs and results of operators rounded otherwise; empty where an operator has
+    no fp64 form.
+    """
     wide = [t.double() if t.is_floating_point() else t.to(torch.complex128) if t.is_complex() else t for t in inputs]
     try:
         plan = graph_tool.compile(str(_graph_text.in_f64(graph)), "aten", verify=False)
-        return [plan(wide)] + [plan([_rounded(t, w) for t, w in zip(inputs, wide, strict=True)]) for _ in range(roundings)]
+        results = [plan(wide)]
+        narrow = [torch.finfo(t.dtype).eps for t in inputs if t.is_floating_point() and t.dtype != torch.float64]
+        for _ in range(roundings):
+            rounded = [_rounded(t, w) for t, w in zip(inputs, wide, strict=True)]
+            with _RoundedOtherwise(min(narrow, default=0.0)):
+                results.append(plan(rounded))
+        return results
     except (RuntimeError, AttributeError, ValueError, TypeError):
         return []
 

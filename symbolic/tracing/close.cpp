@@ -255,13 +255,11 @@ class Closing {
       if (!IsWritten(StorageOf(tangent_values_.back().first))) continue;
       return Fail(BreakKind::kMutation, "backward", "a gradient that is given to it is written");
     }
-    PassOrder order;
     const std::vector<std::size_t> views = ViewsBeside(outputs);
-    const bool any_order = targets.size() > 1 || outputs.size() > 1 || !views.empty();
-    if (any_order) {
-      order = OrderOfPass(TensorsOfOutputs(outputs), targets, TensorsOfOutputs(views));
-      GiveTurns(order, outputs, views, graph_);
-    }
+    PassOrder order = OrderOfPass(TensorsOfOutputs(outputs), targets, TensorsOfOutputs(views));
+    const bool several = targets.size() > 1 || outputs.size() > 1 || !views.empty();
+    const bool any_order = several || !order.functions.empty();
+    if (any_order) GiveTurns(order, outputs, views, graph_);
     for (std::size_t i = 0; i < pass->gradients.size(); ++i) {
       const at::Tensor& gradient = pass->gradients[i];
       ir::Output o;

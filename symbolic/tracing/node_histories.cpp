@@ -91,11 +91,14 @@ void NoteDetachedInPlace(BorrowedRef fake) {
 bool HaveHistories(const ir::Node& node, c10::ArrayRef<c10::IValue> args) {
   if (node.history != ir::History::kKept || node.phase != ir::Phase::kForward) return false;
   if (ir::Is(node.op, ir::OpName::kDetach)) return false;
-  if (!FunctionForwardScope::IsOpen()) return at::GradMode::is_enabled() && AnyHasHistory(args);
-  // The function's results will have one.
+  if (at::GradMode::is_enabled() && !FunctionForwardScope::IsOpen()) return AnyHasHistory(args);
+  // Results of a function will have one. One that is written in C++ runs an operator of its own so (a checkpoint's).
+  const bool in_function = FunctionForwardScope::IsOpen() || node.op->schema().getNamespace() != "aten";
   bool any = false;
-  ForEachTensor(args, [&](const at::Tensor& t) { any = any || (AsFake(t) != nullptr && AsFake(t)->has_history()); });
-  return any;
+  ForEachTensor(args, [&](const at::Tensor& t) {
+    any = any || t.requires_grad() || (AsFake(t) != nullptr && AsFake(t)->has_history());
+  });
+  return in_function && any;
 }
 
 void GiveHistories(c10::ArrayRef<c10::IValue> results) {

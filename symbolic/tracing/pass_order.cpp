@@ -223,7 +223,7 @@ void GiveTurns(const PassOrder& order, const std::vector<std::size_t>& outputs, 
     const auto it = order.nodes.find(n.sequence);
     n.sequence = it == order.nodes.end() ? -1 : it->second;
   }
-  const bool any_order = outputs.size() + views.size() > 1;
+  const bool any_order = outputs.size() + views.size() > 1 || !order.functions.empty();
   for (std::size_t k = 0; k < outputs.size() && any_order; ++k) {
     std::vector<std::int32_t>& turns = graph.outputs[outputs[k]].turns;
     turns = {order.outputs[k]};

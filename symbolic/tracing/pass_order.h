@@ -34,7 +34,7 @@ std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::
 // and that are no outputs of the graph.
 PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                       const std::vector<at::Tensor>& views);
-// To nodes of the backward, and to these outputs of the graph. An output of several has the turns of Functions after
+// To nodes of the backward, and to these outputs of the graph. An output has the turns of Functions after
 // its own: they take what they have saved of it as it is, be it detached in place.
 void GiveTurns(const PassOrder& order, const std::vector<std::size_t>& outputs, const std::vector<std::size_t>& views,
                ir::Graph& graph);

@@ -166,6 +166,27 @@ def test_a_difference_of_equal_numbers_may_be_anything_of_rounding():
     assert _accuracy.difference(graph, [x, x], [torch.full((64,), 1e-4)])
 
 
+def test_what_adds_up_to_nothing_is_rounding_wherever_it_was_rounded():
+    # Eager's quotients are exact for many elements; of others' rounding no input tells.
+    text = 'graph "g" functional\ninput %0: f32[64] argument\nconstant %1: f32[] = [3]\n%2: f32[64] = aten.mul.Tensor(%0, %1)\n'
+    text += "%3: f32[64] = aten.div.Tensor(%2, %1)\n%4: f32[64] = aten.sub.Tensor(%3, %0, alpha=1)\noutput %4 user\n"
+    graph, x = _graph_text.parse(text), torch.arange(64) / 64 + 1
+    assert _accuracy.evaluate(graph, [x], "aten")[0].count_nonzero() < 32
+    assert _accuracy.difference(graph, [x], [torch.full((64,), 1.2e-7)]) == ""
+    assert _accuracy.difference(graph, [x], [torch.full((64,), 1e-5)])
+
+
+def test_the_gradient_of_a_bias_that_is_normalised_away():
+    # Each term is far from zero; what they add up to is rounding, in whatever order.
+    text = 'graph "g" functional\ninput %0: f32[512, 4] argument\n%1: f32[1, 4] = aten.mean.dim(%0, [0], True)\n'
+    text += "%2: f32[512, 4] = aten.sub.Tensor(%0, %1, alpha=1)\n%3: f32[4] = aten.sum.dim_IntList(%2, [0], False)\noutput %3 user\n"
+    graph = _graph_text.parse(text)
+    x = (torch.arange(2048) % 8).reshape(512, 4) * 0.25  # eager is exact
+    assert not _accuracy.evaluate(graph, [x], "aten")[0].any()
+    assert _accuracy.difference(graph, [x], [torch.full((4,), 3e-6)]) == ""
+    assert _accuracy.difference(graph, [x], [torch.full((4,), 1e-2)])
+
+
 FLOAT = torch.tensor([1.0, 1e-3])
 
 

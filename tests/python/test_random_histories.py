@@ -179,10 +179,7 @@ def run(plan, compiler):
     except RuntimeError as error:
         return [error_of(error), [t._version for t in arguments], [numbers(t) for t in arguments]]
     seen.append([(numbers(t), t.requires_grad, t.is_leaf, t._version) for t in results])
-    # Known gap: a second derivative does not come to the nodes of views that the graph has written.
-    is_passed_by = [plan.has_second and t._is_view() and t._version > 0 for t in results]
-    on_results = [[] if passed else kinds for passed, kinds in zip(is_passed_by, plan.on_results)]
-    look_at(results, on_results, calls, "result")
+    look_at(results, plan.on_results, calls, "result")
     for t, what in zip(results, plan.afterwards):
         try:
             seen.append(AFTERWARDS[what](t) is None)
