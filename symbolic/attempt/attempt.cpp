@@ -333,10 +333,10 @@ class Driver {
     return executable.ok();
   }
 
-  // Where some numbers are known to change, those that a capture writes itself do, too. Nobody need see that first.
+  // Numbers that a capture writes itself will have changed at the next call. Nobody need see that first.
   bool NoteWrittenNumbers() {
     DynamicSizes& sizes = *settings_.sizes;
-    if (sizes.mode() != DynamicMode::kWhatChanged || !sizes.any_numbers() || config().specialize_int) return false;
+    if (sizes.mode() != DynamicMode::kWhatChanged || config().specialize_int) return false;
     const PyCodeObject* code = frame_ops::Code(frame_);
     bool any = false;
     for (const std::string& source : closed_->entry->written_numbers) {
