@@ -19,7 +19,7 @@ class Search {
   void Look(const Tracked& t) {
     if (t.kind == TrackedKind::kList && t.replaced) return LookAtList(t);
     if (t.kind == TrackedKind::kDict && t.replaced) return LookAtDict(t);
-    for (const OverlayWrite& w : t.writes) LookAtWrite(t, w);
+    for (const OverlayWrite& w : t.writes) t.kind == TrackedKind::kType ? LookAtClass(t, w) : LookAtWrite(t, w);
   }
 
   void LookAtGlobal(BorrowedRef globals, const OverlayWrite& w) {
@@ -45,6 +45,14 @@ class Search {
     } else if (t.kind == TrackedKind::kInstance && PyUnicode_Check(w.key.get())) {
       if (IsNumber(frame_ops::RawInstanceAttr(t.original, w.key))) Add(Sources().InstanceAttr(t.source, w.key));
     }
+  }
+
+  // Read under this class: a number that is found in it, and not in one before it in the order of another class.
+  void LookAtClass(const Tracked& t, const OverlayWrite& w) {
+    auto* const cls = reinterpret_cast<PyTypeObject*>(t.original.get());
+    if (IsNumber(w.value.get()) && IsNumber(PyDict_GetItemWithError(frame_ops::TypeDict(cls), w.key)))
+      Add(capture_.reads().TypeAttr(cls, w.key));
+    PyErr_Clear();
   }
 
   // A shadow has the items that were there before as they are.
@@ -79,7 +87,7 @@ class Search {
 std::vector<std::string> WrittenNumbers(Capture& capture) {
   Search search(capture);
   for (const std::unique_ptr<Tracked>& t : capture.objects().tracked().all()) {
-    if (t->mutated() && t->source != kNoSource) search.Look(*t);
+    if (t->mutated() && (t->source != kNoSource || t->kind == TrackedKind::kType)) search.Look(*t);
   }
   for (const auto& [globals, writes] : capture.writes().globals()) {
     for (const OverlayWrite& w : writes) search.LookAtGlobal(globals, w);
