@@ -336,7 +336,7 @@ class Driver {
   // Numbers that a capture writes itself will have changed at the next call. Nobody need see that first.
   bool NoteWrittenNumbers() {
     DynamicSizes& sizes = *settings_.sizes;
-    if (sizes.mode() != DynamicMode::kWhatChanged || config().specialize_int) return false;
+    if (!sizes.learns_numbers() || config().specialize_int) return false;
     const PyCodeObject* code = frame_ops::Code(frame_);
     bool any = false;
     for (const std::string& source : closed_->entry->written_numbers) {
@@ -410,6 +410,8 @@ class Driver {
       return false;
     }
     fx_graph_ = *std::move(graph);
+    fx_graph_.needs_static_sizes |= !settings_.sizes->takes_sizes() && !fx_graph_.symbols.empty();
+    if (fx_graph_.needs_static_sizes) return false;
     if (fx_graph_.needs_no_unbacked) {
       fx_graph_ = FxGraph();
       TakeNoUnbacked();
@@ -429,14 +431,11 @@ class Driver {
       return false;
     }
     const int raises = NodeAfterFollowedWrite(*closed.graph.graph, fx_facts_.writes);
-    if (raises < 0) return true;
-    if (!settings_.fullgraph) {
-      fx_graph_ = FxGraph();
-      fx_graph_.refused_node = raises;
-      plan_.EndBeforeError();
-      return false;
-    }
-    return true;
+    if (raises < 0 || settings_.fullgraph) return true;
+    fx_graph_ = FxGraph();
+    fx_graph_.refused_node = raises;
+    plan_.EndBeforeError();
+    return false;
   }
 
   void CompileByPython() {
