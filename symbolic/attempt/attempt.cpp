@@ -386,8 +386,9 @@ class Driver {
     if (settings_.keeps_graph_text || WantsGraphText()) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
-      // What torch's code imported by itself has changed what was read before.
-      world_changed_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_;
+      // What torch's code imported by itself, or Python code that compiled the graph, has changed what was read before.
+      world_changed_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_ ||
+                       (settings_.fx_backend && !std::exchange(tried_again_, true));
       return world_changed_ ? void() : Fail(s);
     }
     if (entry.resume) result_.broke_at = entry.resume->reason;
@@ -480,7 +481,7 @@ class Driver {
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
   int earlier_end_ = -1;               // the node before which it is to end, where that is not where it was closed
   Py_ssize_t modules_before_ = 0;
-  bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again
+  bool world_changed_ = false, tried_again_ = false;  // by the attempt (it imported modules, say): it is made again
   FxGraph fx_graph_;
   FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;

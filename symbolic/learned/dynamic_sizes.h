@@ -15,8 +15,8 @@
 
 namespace framefuse {
 
-// compile(dynamic=…): sizes that changed, none, all. kNumbers: of numbers those that changed, of sizes none. A backend in
-// Python that takes no symbols gets graphs that no such number is in.
+// compile(dynamic=…): sizes that changed, none, all. kNumbers: of numbers those that changed, of sizes none. A backend
+// in Python that takes no symbols gets graphs that no such number is in.
 enum class DynamicMode : std::uint8_t { kWhatChanged, kNever, kAll, kNumbers };
 
 // Dimensions by bit.

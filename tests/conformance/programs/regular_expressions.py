@@ -58,3 +58,24 @@ def after_the_cache_was_emptied():
         return x * 2, re.sub(r"(\w)_(\w)#emptied?", r"\2-\1", "a_b#emptie")
 
     return Case(f, vector(), then=[re.purge, lambda: None, re.purge])
+
+
+@program
+def counted_by_kind():
+    """A table of one's own that is keyed as re's is: by a type, a text and a number."""
+    known = {(int, "b", 0): 5.0, "other": 1.0}
+
+    def f(x, kind, name):
+        try:
+            return x * known[kind, name, 0]
+        except KeyError:
+            return x - 1, name
+
+    def others(kind, name):
+        return lambda: Args(vector(), kind, name)
+
+    def put():
+        known[str, "b", 0] = 7.0
+        return Args(vector(), str, "b")
+
+    return Case(f, vector(), str, "b", then=[others(int, "b"), put, others(bool, "b"), lambda: known.clear()])
