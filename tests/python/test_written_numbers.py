@@ -87,3 +87,21 @@ def test_modules_whose_parameters_are_gone_through_share_a_graph():
     f(nn.Linear(3, 3), torch.ones(2, 3))
     for _ in range(4):
         assert captures(f, 1, nn.Linear(3, 3), torch.ones(2, 3)) == [0]
+
+
+def test_what_is_written_again_as_it_was_is_no_symbol():
+    class State:
+        rate = 0.0
+
+    state = State()
+    state.rate = 0.5
+
+    @framefuse.compile
+    def f(x):
+        y = x * state.rate
+        state.rate = 0.5
+        return y
+
+    report = framefuse.explain(f)(torch.ones(2))
+    assert any("rate" in guard and "0.5" in guard for guard in report.out_guards), report.out_guards
+    assert captures(f, 1, torch.ones(2)) == [1] and captures(f, 2, torch.ones(2)) == [0, 0]
