@@ -20,7 +20,21 @@ bool ComparesByValue(PyTypeObject* type) {
   return false;
 }
 
-bool IsFoundByValue(BorrowedRef key) { return IsImmutableKey(key) || IsTorchDevice(key); }
+// A type of C's own lives for ever; no other object is equal to it.
+bool IsStaticType(BorrowedRef key) {
+  return key.type() == &PyType_Type &&
+         (reinterpret_cast<PyTypeObject*>(key.get())->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0;
+}
+
+bool IsFoundByValue(BorrowedRef key) {
+  if (IsImmutableKey(key) || IsTorchDevice(key)) return true;
+  if (!PyTuple_CheckExact(key.get())) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key.get()); ++i) {
+    const BorrowedRef part = PyTuple_GET_ITEM(key.get(), i);
+    if (!IsImmutableKey(part) && !IsStaticType(part)) return false;
+  }
+  return true;
+}
 
 // How one entry of a scanned dict relates to the key that is looked for.
 Lookup Compare(const DictKey& key, PyObject* wanted, PyObject* candidate, Py_hash_t hash) {

@@ -44,13 +44,14 @@ namespace {
 
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
-CompileOptions MakeOptions(bool fullgraph, std::optional<bool> dynamic, bool tell_libraries, std::string backend,
-                           std::string mode, TextPairs options, const py::object& fx_backend,
+CompileOptions MakeOptions(bool fullgraph, std::optional<bool> dynamic, bool takes_sizes, bool tell_libraries,
+                           std::string backend, std::string mode, TextPairs options, const py::object& fx_backend,
                            const py::object& fx_backend_identity, std::int64_t recompile_limit, std::string name) {
   CompileOptions result;
   result.tell_libraries = tell_libraries;
   result.fullgraph = fullgraph;
   result.dynamic = !dynamic ? DynamicMode::kWhatChanged : *dynamic ? DynamicMode::kAll : DynamicMode::kNever;
+  if (!takes_sizes && dynamic.value_or(true)) result.dynamic = DynamicMode::kNumbers;
   result.backend = std::move(backend);
   result.mode = std::move(mode);
   result.recompile_limit = recompile_limit;
@@ -98,8 +99,8 @@ py::dict ReportToPython(const ExplainReport& report) {
 void BindCompile(py::module_& m) {
   py::class_<CompileOptions>(m, "CompileOptions")
       .def(py::init(&MakeOptions), py::kw_only(), py::arg("fullgraph") = false, py::arg("dynamic") = py::none(),
-           py::arg("tell_libraries") = false, py::arg("backend") = "fuse", py::arg("mode") = "default",
-           py::arg("options") = TextPairs(), py::arg("fx_backend") = py::none(),
+           py::arg("takes_sizes") = true, py::arg("tell_libraries") = false, py::arg("backend") = "fuse",
+           py::arg("mode") = "default", py::arg("options") = TextPairs(), py::arg("fx_backend") = py::none(),
            py::arg("fx_backend_identity") = py::none(), py::arg("recompile_limit") = -1, py::arg("name") = "");
   m.def("make_compiled_function",
         [](const py::object& callable, const CompileOptions& options, const py::object& remake) {

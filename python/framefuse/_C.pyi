@@ -16,6 +16,7 @@ class CompileOptions:
         fx_backend: object = ...,
         fx_backend_identity: object = ...,
         dynamic: bool | None = ...,
+        takes_sizes: bool = ...,
         recompile_limit: int = ...,
         name: str = ...,
     ) -> None: ...

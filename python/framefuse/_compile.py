@@ -123,7 +123,8 @@ def compile_options(settings) -> "_C.CompileOptions":
     told = config.tell_libraries if settings["tell_libraries"] is None else settings["tell_libraries"]
     common = dict(
         fullgraph=settings["fullgraph"],
-        dynamic=settings["dynamic"] if backend.is_dynamic else False,
+        dynamic=settings["dynamic"],
+        takes_sizes=backend.is_dynamic,
         tell_libraries=told,
         backend=backend.name,
         mode=mode,

@@ -333,10 +333,10 @@ class Driver {
     return executable.ok();
   }
 
-  // Where some numbers are known to change, those that a capture writes itself do, too. Nobody need see that first.
+  // Numbers that a capture writes itself will have changed at the next call. Nobody need see that first.
   bool NoteWrittenNumbers() {
     DynamicSizes& sizes = *settings_.sizes;
-    if (sizes.mode() != DynamicMode::kWhatChanged || !sizes.any_numbers() || config().specialize_int) return false;
+    if (!sizes.learns_numbers() || config().specialize_int) return false;
     const PyCodeObject* code = frame_ops::Code(frame_);
     bool any = false;
     for (const std::string& source : closed_->entry->written_numbers) {
@@ -386,8 +386,9 @@ class Driver {
     if (settings_.keeps_graph_text || WantsGraphText()) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
-      // What torch's code imported by itself has changed what was read before.
-      world_changed_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_;
+      // What torch's code imported by itself, or Python code that compiled the graph, has changed what was read before.
+      world_changed_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_ ||
+                       (settings_.fx_backend && !std::exchange(tried_again_, true));
       return world_changed_ ? void() : Fail(s);
     }
     if (entry.resume) result_.broke_at = entry.resume->reason;
@@ -410,6 +411,8 @@ class Driver {
       return false;
     }
     fx_graph_ = *std::move(graph);
+    fx_graph_.needs_static_sizes |= !settings_.sizes->takes_sizes() && !fx_graph_.symbols.empty();
+    if (fx_graph_.needs_static_sizes) return false;
     if (fx_graph_.needs_no_unbacked) {
       fx_graph_ = FxGraph();
       TakeNoUnbacked();
@@ -429,14 +432,11 @@ class Driver {
       return false;
     }
     const int raises = NodeAfterFollowedWrite(*closed.graph.graph, fx_facts_.writes);
-    if (raises < 0) return true;
-    if (!settings_.fullgraph) {
-      fx_graph_ = FxGraph();
-      fx_graph_.refused_node = raises;
-      plan_.EndBeforeError();
-      return false;
-    }
-    return true;
+    if (raises < 0 || settings_.fullgraph) return true;
+    fx_graph_ = FxGraph();
+    fx_graph_.refused_node = raises;
+    plan_.EndBeforeError();
+    return false;
   }
 
   void CompileByPython() {
@@ -481,7 +481,7 @@ class Driver {
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
   int earlier_end_ = -1;               // the node before which it is to end, where that is not where it was closed
   Py_ssize_t modules_before_ = 0;
-  bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again
+  bool world_changed_ = false, tried_again_ = false;  // by the attempt (it imported modules, say): it is made again
   FxGraph fx_graph_;
   FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;

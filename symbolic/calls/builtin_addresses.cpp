@@ -11,6 +11,7 @@
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
+#include "symbolic/journals/frame_stack.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -44,12 +45,22 @@ bool BuiltinCalls::MakesMemoKey(const Activation& act, BorrowedRef object) const
   return IsCopyCode(code) || IsOwnCode(code);
 }
 
+// The frame that the hash is for, which C code has called from.
+bool BuiltinCalls::IsAskedForMembers() const {
+  const std::vector<Activation*>& frames = frames_.all();
+  return frames.size() > 1 && IsCodeOfMembers(frame_ops::Code(frames[frames.size() - 2]->frame));
+}
+
 Value BuiltinCalls::AddressOf(const Activation& act, ValueView object) {
   // A key of a memo that ends with the copy: any number that no other object has would do. Other objects from
   // outside may be one and the same in another call.
   const auto address = [](BorrowedRef o) { return Value{Ref::Steal(PyLong_FromVoidPtr(o.get())), kNoSource}; };
   if (MakesMemoKey(act, object.object)) return address(object.object);
-  if (const Tracked* t = objects_.Find(object.object); t != nullptr && t->source != kNoSource) {
+  if (Tracked* t = objects_.Find(object.object); t != nullptr && t->source != kNoSource) {
+    if (t->kind == TrackedKind::kTensor && IsHashOfKey(act, object.object) && IsAskedForMembers()) {
+      t->compared = true;  // that no other one that is asked for is this one is all that tells
+      return address(t->original);
+    }
     reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return address(t->original);
   }

@@ -52,6 +52,7 @@ class BuiltinCalls {
                           BorrowedRef kwnames);
   Value CallTextBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                         BorrowedRef kwnames);
+  bool IsAskedForMembers() const;                                      // __hash__ of a tensor
   bool MakesMemoKey(const Activation& act, BorrowedRef object) const;  // id() in a deep copy
   Value AddressOf(const Activation& act, ValueView object);
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);

@@ -205,6 +205,9 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   std::shared_ptr<Entry> found = FindEntry(*site, maker_.id(), view, &resolved);
   if (found == nullptr) {
     EntryMaker::Made made = maker_.Make(thread, frame, *site, progress->after);
+    if (made.entry != nullptr && !made.entry->guards->Check(view, &resolved)) {  // a backend wrote what it reads
+      made = maker_.Make(thread, frame, *site, progress->after);
+    }
     if (made.entry == nullptr) {
       DeliverLogs();
       // In the middle of a frame its `with` and `try` blocks are left, as by any error.

@@ -417,7 +417,7 @@ void ObjectTable::GuardDistinctObjects() {
     if (t->source == kNoSource || t->kind == TrackedKind::kTuple || plain_dict || part) continue;
     const bool known_by_itself =
         t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction || t->kind == TrackedKind::kView;
-    const bool tensor = t->kind == TrackedKind::kTensor && notes_on_tensors;
+    const bool tensor = t->kind == TrackedKind::kTensor && (notes_on_tensors || t->compared);
     const bool holder = t->kind == TrackedKind::kCell || t->kind == TrackedKind::kContextVariable;
     if (!t->is_container() && !known_by_itself && !holder && !tensor) continue;
     DistinctObjects& group = groups[t->original.type()];

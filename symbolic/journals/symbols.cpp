@@ -50,7 +50,7 @@ DimMask MarkedAs(BorrowedRef tensor, const char* name) {
 
 // A stride that follows from the sizes is symbolic with them (MakeSizesSymbolic).
 tracing::SymbolicDims Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const {
-  if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return {};
+  if (sizes_ == nullptr || !sizes_->takes_sizes()) return {};
   const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
   const bool all = sizes_->mode() == DynamicMode::kAll;
   if (all && is_parameter) return {};
@@ -101,6 +101,7 @@ bool Symbols::IsNumberSymbolic(SourceId source) const {
       return length || s.kind == SourceKind::kLocal || IsNoted(source);
     }
     case DynamicMode::kWhatChanged:
+    case DynamicMode::kNumbers:
       return IsNoted(source);
   }
   return false;
@@ -118,7 +119,7 @@ bool Symbols::IsNotedWithin(BorrowedRef list, const std::string& text) const {
 }
 
 bool Symbols::TakesList(BorrowedRef list, SourceId source) {
-  if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return false;
+  if (sizes_ == nullptr || !sizes_->takes_sizes()) return false;
   const bool all = sizes_->mode() == DynamicMode::kAll && reads_.sources()[source].kind == SourceKind::kLocal;
   const bool takes = all || (sizes_->any_numbers() && IsNotedWithin(list, TextOf(source)));
   took_array_ = took_array_ || takes;

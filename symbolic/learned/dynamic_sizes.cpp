@@ -3,7 +3,7 @@
 namespace framefuse {
 
 void DynamicSizes::Note(const PyCodeObject* code, const std::string& source, int dim) {
-  if (mode_ != DynamicMode::kNever && dim < kMostDims) noted_[{code, source}] |= DimMask{1} << dim;
+  if (takes_sizes() && dim < kMostDims) noted_[{code, source}] |= DimMask{1} << dim;
 }
 
 void DynamicSizes::NoteNumber(const PyCodeObject* code, const std::string& source) {
@@ -21,7 +21,7 @@ DimMask DynamicSizes::Noted(const PyCodeObject* code, const std::string& source)
 }
 
 void DynamicSizes::NoteStride(const PyCodeObject* code, const std::string& source, int dim) {
-  if (mode_ != DynamicMode::kNever && dim < kMostDims) noted_strides_[{code, source}] |= DimMask{1} << dim;
+  if (takes_sizes() && dim < kMostDims) noted_strides_[{code, source}] |= DimMask{1} << dim;
 }
 
 DimMask DynamicSizes::NotedStrides(const PyCodeObject* code, const std::string& source) const {

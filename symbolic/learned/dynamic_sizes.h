@@ -15,8 +15,9 @@
 
 namespace framefuse {
 
-// compile(dynamic=…): sizes that changed, none, all.
-enum class DynamicMode : std::uint8_t { kWhatChanged, kNever, kAll };
+// compile(dynamic=…): sizes that changed, none, all. kNumbers: of numbers those that changed, of sizes none. A backend
+// in Python that takes no symbols gets graphs that no such number is in.
+enum class DynamicMode : std::uint8_t { kWhatChanged, kNever, kAll, kNumbers };
 
 // Dimensions by bit.
 using DimMask = std::uint32_t;
@@ -27,6 +28,8 @@ class DynamicSizes {
   explicit DynamicSizes(DynamicMode mode) : mode_(mode) {}
 
   DynamicMode mode() const { return mode_; }
+  bool learns_numbers() const { return mode_ == DynamicMode::kWhatChanged || mode_ == DynamicMode::kNumbers; }
+  bool takes_sizes() const { return mode_ == DynamicMode::kWhatChanged || mode_ == DynamicMode::kAll; }
   // `source`: the text of where the tensor comes from, in a frame of `code`.
   void Note(const PyCodeObject* code, const std::string& source, int dim);
   DimMask Noted(const PyCodeObject* code, const std::string& source) const;

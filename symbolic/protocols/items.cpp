@@ -198,6 +198,33 @@ std::optional<Value> FindKept(SymbolicKeys& keys, ValueView container, ValueView
 }
 }  // namespace
 
+namespace {
+// A tuple that is found by its value, as re keeps its patterns by: (str, "a+", 0).
+bool IsKeyWithTypes(BorrowedRef key) {
+  if (!PyTuple_CheckExact(key.get())) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key.get()); ++i) {
+    const BorrowedRef part = PyTuple_GET_ITEM(key.get(), i);
+    const bool type = part.type() == &PyType_Type &&
+                      (reinterpret_cast<PyTypeObject*>(part.get())->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0;
+    if (!type && !IsTextOrNumber(part)) return false;
+  }
+  return true;
+}
+
+// Nothing: what else is there tells, too.
+std::optional<Value> ItemByItsKey(ObjectContents& contents, Tracked& t, ValueView key, ReadJournal& reads,
+                                  NativeArguments& arguments) {
+  if (IsLeaf(key.object)) {
+    reads.Consume(key);
+  } else if (t.kind != TrackedKind::kDict || !IsKeyWithTypes(key.object)) {
+    return std::nullopt;
+  } else if (!arguments.PrepareNative(key)) {
+    return Value();
+  }
+  return contents.OneItem(t, key);
+}
+}  // namespace
+
 Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
   if (const std::optional<Ref> plain = keys_.PlainKey(container, key, false)) {
@@ -206,9 +233,8 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   const bool by_keys = t == nullptr || (t->realised && contents_.HasNative(*t, "__getitem__"));
   if (std::optional<Value> kept = by_keys ? FindKept(keys_, container, key) : std::nullopt) return *std::move(kept);
   const bool native_items = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__getitem__");
-  if (native_items && IsLeaf(key.object)) {
-    reads_.Consume(key);
-    if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
+  if (native_items) {
+    if (std::optional<Value> found = ItemByItsKey(contents_, *t, key, reads_, arguments_)) return *std::move(found);
   }
   if (native_items && IsFakeTensor(key.object)) {
     if (std::optional<Value> found = contents_.ItemOfTensor(*t, key.object)) return *std::move(found);

@@ -124,6 +124,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     if (t->is_empty_array() && from == kNoSource) return arrays_.Of(*this, *t);
     return from == kNoSource ? OfHandle(object) : absl::StatusOr<RecipeId>(FromSource(from));
   }
+  if (IsRegularExpression(object)) return Constant(object);  // made here, of a text: re gives it out again and again
   if (tracing::IsShardedFake(object)) return OfSharded(object);
   if (IsFakeTensor(object)) {
     tensors_.push_back(Ref::Create(object));

@@ -12,6 +12,11 @@ namespace {
 
 bool IsNumber(PyObject* o) { return o != nullptr && (PyLong_CheckExact(o) || PyFloat_CheckExact(o)); }
 
+// What is written again as it was may stay so.
+bool Changes(PyObject* before, PyObject* now) {
+  return IsNumber(before) && IsNumber(now) && PyObject_RichCompareBool(before, now, Py_NE) == 1;
+}
+
 class Search {
  public:
   explicit Search(Capture& capture) : capture_(capture) {}
@@ -19,12 +24,12 @@ class Search {
   void Look(const Tracked& t) {
     if (t.kind == TrackedKind::kList && t.replaced) return LookAtList(t);
     if (t.kind == TrackedKind::kDict && t.replaced) return LookAtDict(t);
-    for (const OverlayWrite& w : t.writes) LookAtWrite(t, w);
+    for (const OverlayWrite& w : t.writes) t.kind == TrackedKind::kType ? LookAtClass(t, w) : LookAtWrite(t, w);
   }
 
   void LookAtGlobal(BorrowedRef globals, const OverlayWrite& w) {
     if (globals.get() != frame_ops::Globals(capture_.frames().real_frame())) return;
-    if (!IsNumber(w.value.get()) || !IsNumber(PyDict_GetItemWithError(globals, w.key))) return PyErr_Clear();
+    if (!Changes(PyDict_GetItemWithError(globals, w.key), w.value.get())) return PyErr_Clear();
     Add(Sources().Item(Sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr), w.key));
   }
 
@@ -37,14 +42,23 @@ class Search {
   void LookAtWrite(const Tracked& t, const OverlayWrite& w) {
     if (!IsNumber(w.value.get())) return;
     if (t.kind == TrackedKind::kCell) {
-      if (IsNumber(PyCell_GET(t.original.get())))
+      if (Changes(PyCell_GET(t.original.get()), w.value.get()))
         Add(Sources().Intern(SourceKind::kCellContents, t.source, 0, nullptr));
     } else if (t.kind == TrackedKind::kDict) {
-      if (IsNumber(PyDict_GetItemWithError(t.original, w.key))) Add(Sources().Item(t.source, w.key));
+      if (Changes(PyDict_GetItemWithError(t.original, w.key), w.value.get())) Add(Sources().Item(t.source, w.key));
       PyErr_Clear();
     } else if (t.kind == TrackedKind::kInstance && PyUnicode_Check(w.key.get())) {
-      if (IsNumber(frame_ops::RawInstanceAttr(t.original, w.key))) Add(Sources().InstanceAttr(t.source, w.key));
+      const Ref before = Ref::Create(frame_ops::RawInstanceAttr(t.original, w.key));
+      if (Changes(before.get(), w.value.get())) Add(Sources().InstanceAttr(t.source, w.key));
     }
+  }
+
+  // Read under this class: a number that is found in it, and not in one before it in the order of another class.
+  void LookAtClass(const Tracked& t, const OverlayWrite& w) {
+    auto* const cls = reinterpret_cast<PyTypeObject*>(t.original.get());
+    if (Changes(PyDict_GetItemWithError(frame_ops::TypeDict(cls), w.key), w.value.get()))
+      Add(capture_.reads().TypeAttr(cls, w.key));
+    PyErr_Clear();
   }
 
   // A shadow has the items that were there before as they are.
@@ -53,9 +67,7 @@ class Search {
     PyObject *before = t.original.get(), *after = t.representative.get();
     for (Py_ssize_t i = 0; i < std::min(PyList_GET_SIZE(before), PyList_GET_SIZE(after)); ++i) {
       PyObject *old = PyList_GET_ITEM(before, i), *now = PyList_GET_ITEM(after, i);
-      if (old != now && IsNumber(old) && IsNumber(now)) {
-        Add(Sources().Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
-      }
+      if (Changes(old, now)) Add(Sources().Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
     }
   }
 
@@ -65,7 +77,7 @@ class Search {
     for (Py_ssize_t position = 0; PyDict_Next(t.representative.get(), &position, &key, &now) != 0;) {
       if (!IsNumber(now) || !PyUnicode_CheckExact(key)) continue;
       PyObject* old = PyDict_GetItemWithError(t.original, key);
-      if (IsNumber(old) && old != now) Add(Sources().Item(t.source, key));
+      if (Changes(old, now)) Add(Sources().Item(t.source, key));
     }
     PyErr_Clear();
   }
@@ -79,7 +91,7 @@ class Search {
 std::vector<std::string> WrittenNumbers(Capture& capture) {
   Search search(capture);
   for (const std::unique_ptr<Tracked>& t : capture.objects().tracked().all()) {
-    if (t->mutated() && t->source != kNoSource) search.Look(*t);
+    if (t->mutated() && (t->source != kNoSource || t->kind == TrackedKind::kType)) search.Look(*t);
   }
   for (const auto& [globals, writes] : capture.writes().globals()) {
     for (const OverlayWrite& w : writes) search.LookAtGlobal(globals, w);

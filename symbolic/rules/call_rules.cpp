@@ -397,6 +397,11 @@ bool IsTorchCode(PyCodeObject* code) {
   return StartsWith(FileOf(code), *folder);
 }
 
+bool IsCodeOfMembers(PyCodeObject* code) {
+  static const PyCodeObject* const members = CodeAt("torch.nn.modules.module.Module._named_members");
+  return code == members;
+}
+
 bool IsCopyCode(PyCodeObject* code) {
   static const std::string* file = [] {
     PyCodeObject* deepcopy = CodeAt("copy.deepcopy");

@@ -102,6 +102,8 @@ KnownFunction FindKnownFunction(BorrowedRef function);
 Py_ssize_t IndexInClosure(PyFunctionObject* function, const char* name);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
+// Of torch's: it makes a set of tensors to see which it has met, and nothing else: their order in it does not tell.
+bool IsCodeOfMembers(PyCodeObject* code);
 bool IsCopyCode(PyCodeObject* code);      // of the standard library's module copy
 bool IsTypingCode(PyCodeObject* code);    // of typing and typing_extensions
 bool IsWarningsCode(PyCodeObject* code);  // of the library's module warnings: a warning is an effect

@@ -9,6 +9,7 @@
 #include "backends/graph/equal_sizes.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/counted_reads.h"
+#include "symbolic/tracing/made_leaves.h"
 #include "symbolic/tracing/output_aliases.h"
 #include "symbolic/tracing/pass_order.h"
 #include "symbolic/tracing/record_backward.h"
@@ -225,7 +226,7 @@ class Closing {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::Output& o = graph_.outputs[i];
       if (!o.requires_grad || o.alias != ir::OutputAlias::kFresh) continue;
-      if (IsLeaf(*TensorOfOutput(i))) return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
+      if (IsLeaf(*TensorOfOutput(i))) return RefuseMadeLeaves(recorder_, {*TensorOfOutput(i)}, "a leaf is made here");
       outputs.push_back(i);
     }
     if (!outputs.empty() && !result_.geometry_effects.empty()) {
@@ -240,8 +241,9 @@ class Closing {
       target_inputs.push_back(static_cast<int>(i));
     }
     for (std::size_t i : outputs) {
-      if (!LeadsToOtherLeaves(*TensorOfOutput(i), targets)) continue;
-      return Fail(BreakKind::kHiddenState, "output", "its history leads to no more than a leaf that is made here");
+      const std::vector<at::Tensor> leaves = OtherLeavesOf(*TensorOfOutput(i), targets);
+      if (leaves.empty()) continue;
+      return RefuseMadeLeaves(recorder_, leaves, "its history leads to no more than a leaf that is made here");
     }
     absl::StatusOr<BackwardPass> pass = RecordBackwardPass(recorder_, TensorsOfOutputs(outputs), targets);
     if (absl::IsAborted(pass.status())) {

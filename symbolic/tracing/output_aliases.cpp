@@ -12,6 +12,7 @@
 #include "backends/graph/grad_fn_name.h"
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/made_leaves.h"
 #include "symbolic/tracing/version_counter.h"
 
 namespace framefuse::tracing {
@@ -68,7 +69,7 @@ class OutputAliases {
       graph_.outputs.push_back(NewOutput(graph_, tensors_[i]));
       const bool shares = AliasesInput(i);
       if (graph_.outputs[i].alias != ir::OutputAlias::kInput && IsNewLeaf(tensors_[i])) {
-        return Fail(BreakKind::kHiddenState, "a leaf is made here");
+        return RefuseMadeLeaves(recorder_, {tensors_[i]}, "a leaf is made here");
       }
       if (shares) {
         const bool own = HasOwnHistory(i, inputs_[static_cast<std::size_t>(graph_.outputs[i].alias_of)].fake);
@@ -81,7 +82,7 @@ class OutputAliases {
       }
       if (RepeatsOutput(i)) continue;
       if (tensors_[i].unsafeGetTensorImpl()->grad().defined()) {
-        return Fail(BreakKind::kHiddenState, "a tensor made here has a gradient");
+        return RefuseMadeLeaves(recorder_, {tensors_[i]}, "a tensor made here has a gradient");
       }
       groups[StorageOf(graph_.outputs[i].value)].push_back(i);
     }
@@ -283,7 +284,9 @@ class OutputAliases {
       if (!tensor.defined() && needs_grad) {
         return Fail(BreakKind::kMutation, "outputs share memory whose history is not known");
       }
-      if (tensor.defined() && IsNewLeaf(tensor)) return Fail(BreakKind::kHiddenState, "a leaf is made here");
+      if (tensor.defined() && IsNewLeaf(tensor)) {
+        return RefuseMadeLeaves(recorder_, {tensor}, "a leaf is made here");
+      }
       if (tensor.defined() && CountsApart(tensor)) tensor = at::Tensor();
       base = AddHidden(root, tensor);
     }

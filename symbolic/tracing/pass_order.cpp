@@ -195,17 +195,18 @@ std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::
   return result;
 }
 
-bool LeadsToOtherLeaves(const at::Tensor& output, const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> OtherLeavesOf(const at::Tensor& output, const std::vector<at::Tensor>& inputs) {
   absl::flat_hash_set<Node*> seen, wanted;
   for (const at::Tensor& t : inputs) wanted.insert(torch::autograd::impl::gradient_edge(t).function.get());
   std::vector<Node*> open = {output.grad_fn().get()};
-  bool others = false;
+  std::vector<at::Tensor> others;
   while (!open.empty()) {
     Node* n = open.back();
     open.pop_back();
     if (n == nullptr || !seen.insert(n).second) continue;
-    if (wanted.contains(n)) return false;
-    others = others || dynamic_cast<torch::autograd::AccumulateGrad*>(n) != nullptr;
+    if (wanted.contains(n)) return {};
+    const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(n);
+    if (leaf != nullptr) others.push_back(leaf->variable);
     for (const torch::autograd::Edge& e : n->next_edges()) open.push_back(e.function.get());
   }
   return others;

@@ -25,8 +25,8 @@ struct PassOrder {
   absl::flat_hash_map<std::int64_t, std::int32_t> nodes;  // by an autograd node's number
 };
 
-// Whether a backward pass from `output` comes to leaves, and to none of `inputs`.
-bool LeadsToOtherLeaves(const at::Tensor& output, const std::vector<at::Tensor>& inputs);
+// The leaves that a backward pass from `output` comes to, if none of them is one of `inputs`.
+std::vector<at::Tensor> OtherLeavesOf(const at::Tensor& output, const std::vector<at::Tensor>& inputs);
 // For each of `tensors`, whether passes from `outputs` come to it.
 std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& tensors);
 

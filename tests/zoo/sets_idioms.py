@@ -5,6 +5,7 @@ from __future__ import annotations
 from zoo import (  # noqa: F401  (they register their idioms)
     idioms,
     idioms_of_experiments,
+    idioms_of_notebooks,
     idioms_of_numpy,
     idioms_of_python,
     idioms_of_scripts,
