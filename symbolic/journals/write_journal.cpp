@@ -183,7 +183,13 @@ OverlayWrite* WriteJournal::FindClassWrite(PyTypeObject* type, BorrowedRef name)
   if (!has_class_writes_) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (OverlayWrite* w = FindOwnClassWrite(cls, name)) return w;
+    if (OverlayWrite* w = FindOwnClassWrite(cls, name)) {
+      // What a class before it in the order gets of its own is another object.
+      if (cls != type && frame_ops::TypeLookup(cls, name) != nullptr) {
+        reads_.AddGuard(reads_.TypeAttr(type, name), GuardKind::kSameAs, nullptr, reads_.TypeAttr(cls, name));
+      }
+      return w;
+    }
     if (PyDict_GetItemWithError(frame_ops::TypeDict(cls), name) != nullptr) return nullptr;
   }
   return nullptr;
