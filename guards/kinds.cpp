@@ -86,14 +86,16 @@ bool HoldsSetLayout(const Fact& fact, BorrowedRef value) {
   return value && PyAnySet_Check(value.get()) && private_api::SameSetLayout(fact.expected.get().get(), value.get());
 }
 
-BorrowedRef DictOrModuleDict(BorrowedRef value) {
+// Its own names: of a class those that no base gives it.
+BorrowedRef DictOfNames(BorrowedRef value) {
   if (!value) return nullptr;
   if (PyDict_Check(value.get())) return value;
+  if (PyType_Check(value.get())) return frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(value.get()));
   return PyModule_Check(value.get()) ? PyModule_GetDict(value.get()) : nullptr;
 }
 
 Lookup FindKey(const Fact& fact, BorrowedRef value) {
-  const BorrowedRef dict = DictOrModuleDict(value);
+  const BorrowedRef dict = DictOfNames(value);
   PyObject* item = nullptr;
   return dict ? FindInDict(dict, fact.key, &item) : Lookup::kUnknown;
 }

@@ -184,9 +184,9 @@ OverlayWrite* WriteJournal::FindClassWrite(PyTypeObject* type, BorrowedRef name)
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (OverlayWrite* w = FindOwnClassWrite(cls, name)) {
-      // What a class before it in the order gets of its own is another object.
-      if (cls != type && frame_ops::TypeLookup(cls, name) != nullptr) {
-        reads_.AddGuard(reads_.TypeAttr(type, name), GuardKind::kSameAs, nullptr, reads_.TypeAttr(cls, name));
+      // What a class before it in the order gets of its own may be an equal object.
+      for (Py_ssize_t before = 0; before < i; ++before) {
+        reads_.AddGuard(reads_.ConstantSource(PyTuple_GET_ITEM(type->tp_mro, before)), GuardKind::kLacksKey, name);
       }
       return w;
     }

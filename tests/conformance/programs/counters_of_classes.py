@@ -69,3 +69,31 @@ def number_of_a_base_class():
         return x * 2, Derived.count()
 
     return Case(f, vector(), look=lambda: (Base.made, Derived.made), then=[lambda: None, lambda: None, own, lambda: None])
+
+
+@program
+def own_number_that_is_the_bases_now():
+    """No value tells it from the base's: the name in the class's own dict does."""
+
+    class Base:
+        made = 2
+
+        @classmethod
+        def count(cls):
+            Base.made += 1
+            return cls.made
+
+    class Middle(Base):
+        pass
+
+    class Derived(Middle):
+        pass
+
+    def own(cls):
+        cls.made = Base.made
+
+    def f(x):
+        return x * 2, Derived.count(), Middle.made
+
+    then = [lambda: None, lambda: None, lambda: own(Middle), lambda: None, lambda: own(Derived), lambda: None]
+    return Case(f, vector(), look=lambda: (Base.made, Middle.made, Derived.made), then=then)
