@@ -120,7 +120,9 @@ class CompiledPlan final : public Plan {
       for (const auto& [output, version] : counted_) SetVersion(outputs[At(output)], version);
       SeenOutputs seen(*this, inputs, symbols, absl::MakeSpan(outputs));
       if (history_ != nullptr) {
-        history_->Record(inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen.Get(o); });
+        history_->Record(
+            inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen.Get(o); },
+            [&] { seen.WriteTogether(); });
       }
       for (std::int32_t o : inference_) outputs[At(o)] = MadeInInferenceMode(outputs[At(o)], backward_ != nullptr);
       return seen.All();
@@ -370,8 +372,10 @@ class CompiledPlan final : public Plan {
       return outputs_[At(output)];
     }
 
+    void WriteTogether() { WriteBackTogether(plan_.mutations_, inputs_, outputs_, absl::MakeSpan(written_)); }
+
     std::vector<at::Tensor> All() {
-      WriteBackTogether(plan_.mutations_, inputs_, outputs_, absl::MakeSpan(written_));
+      WriteTogether();
       for (std::size_t m = 0; m < plan_.mutations_.size(); ++m) WriteBack(m);
       std::vector<at::Tensor> results;
       results.reserve(plan_.user_outputs_.size());

@@ -164,7 +164,8 @@ std::vector<autograd::edge_list> OutputHistory::MakeNodes(absl::Span<const at::T
 }
 
 void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-                           absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
+                           absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen,
+                           absl::FunctionRef<void()> write_rest) const {
   if (!at::GradMode::is_enabled()) return;
   const bool any = std::any_of(inputs_.begin(), inputs_.end(), [&](std::int32_t i) {
     return inputs[At(i)].defined() && inputs[At(i)].requires_grad();
@@ -183,7 +184,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     MakeGates(std::move(nodes), run, outputs, seen);
   }
   SeeViews(*run, seen);
-  WatchWritten(outputs, seen);
+  WatchWritten(outputs, seen, write_rest);
   if (only != nullptr && IsWritten(0)) {
     const at::Tensor t = seen(outputs_[0]);
     if (t.requires_grad()) run->SeeWritten(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
@@ -200,9 +201,10 @@ void OutputHistory::SeeViews(BackwardRun& run, absl::FunctionRef<at::Tensor(std:
 }
 
 // A write of the input after this run is noticed where the output is saved, and this run's writes are none after it.
-void OutputHistory::WatchWritten(absl::Span<at::Tensor> outputs,
-                                 absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
+void OutputHistory::WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen,
+                                 absl::FunctionRef<void()> write_rest) const {
   if (std::none_of(written_.begin(), written_.end(), [](const Written& w) { return w.read; })) return;
+  write_rest();
   SavedByMemory saved;
   for (std::size_t s = 0; s < plan_->saved().size(); ++s) {
     const SavedValue& value = plan_->saved()[s];

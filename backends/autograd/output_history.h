@@ -46,9 +46,11 @@ class OutputHistory {
                 std::vector<ViewResult> view_results);
 
   // `seen`: the tensor that users see for an output, if that is a view or a written input; it has a history when the
-  // outputs that it is made of have theirs.
+  // outputs that it is made of have theirs. `write_rest`: writes the inputs that are still to be written; called once
+  // all outputs have their histories.
   void Record(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-              absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t output)> seen) const;
+              absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t output)> seen,
+              absl::FunctionRef<void()> write_rest) const;
 
  private:
   struct Gate {
@@ -78,7 +80,8 @@ class OutputHistory {
                                                     const std::shared_ptr<BackwardRun>& run) const;
   void MakeGates(std::vector<torch::autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
-  void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
+  void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen,
+                    absl::FunctionRef<void()> write_rest) const;
   // By where they lie: elements of BackwardPlan::saved() that a pass reads and no input has.
   using SavedByMemory = absl::flat_hash_map<const void*, absl::InlinedVector<std::size_t, 1>>;
   // What is saved of `written`, with which the input was written, is the input's memory from now on.

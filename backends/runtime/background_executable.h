@@ -1,6 +1,7 @@
 // Makes executables that run at once, their graph operator by operator, while what `factory` makes of it is made behind
 // the program; from then on that runs (config.background).
-// Invariant: a run is of one of the two from its beginning to its end, and both leave values laid out as the graph says.
+// Invariant: a run is of one of the two from its beginning to its end, and both leave values laid out as the graph
+// says.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_BACKGROUND_EXECUTABLE_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_BACKGROUND_EXECUTABLE_H_
 

@@ -17,7 +17,8 @@ namespace {
 // Made when the test says so.
 class Held {
  public:
-  explicit Held(Work work, absl::Status status = absl::OkStatus()) : work_(std::move(work)), status_(std::move(status)) {}
+  explicit Held(Work work, absl::Status status = absl::OkStatus())
+      : work_(std::move(work)), status_(std::move(status)) {}
   std::unique_ptr<Executable> Make(const char* text = kTwoInputs) {
     absl::StatusOr<ir::Graph> graph = ir::Parse(text);
     EXPECT_TRUE(graph.ok()) << MessageOf(graph.status());
@@ -96,7 +97,8 @@ TEST(Background, APlanThatIsGoneIsNotMade) {
 // Says that it writes where it was allowed to.
 class Writer final : public Executable {
  public:
-  absl::Status Run(absl::Span<const at::Tensor>, absl::Span<const std::int64_t>, absl::Span<at::Tensor>) const override {
+  absl::Status Run(absl::Span<const at::Tensor>, absl::Span<const std::int64_t>,
+                   absl::Span<at::Tensor>) const override {
     return absl::InternalError("behind a write");
   }
   void AllowOverwrites(absl::Span<const Overwrite> overwrites) override { writes_ = !overwrites.empty(); }
