@@ -86,10 +86,9 @@ bool HoldsSetLayout(const Fact& fact, BorrowedRef value) {
   return value && PyAnySet_Check(value.get()) && private_api::SameSetLayout(fact.expected.get().get(), value.get());
 }
 
-// Its own names: of a class those that no base gives it.
+// Of a class its own names alone.
 BorrowedRef DictOfNames(BorrowedRef value) {
-  if (!value) return nullptr;
-  if (PyDict_Check(value.get())) return value;
+  if (!value || PyDict_Check(value.get())) return value;
   if (PyType_Check(value.get())) return frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(value.get()));
   return PyModule_Check(value.get()) ? PyModule_GetDict(value.get()) : nullptr;
 }

@@ -1,3 +1,4 @@
+// What runs until an executable is made, and what of it is told: threads, failures, writes, plans that are gone.
 #include "backends/runtime/background_executable.h"
 
 #include <ATen/TensorOperators.h>
