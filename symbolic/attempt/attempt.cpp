@@ -60,14 +60,14 @@ class Driver {
   // The run taught what the next one needs from its beginning on; nothing: it did not.
   std::optional<Next> ForOtherSettings(const AttemptFound& found) {
     if (std::exchange(world_changed_, false)) return FromTheBeginning();
-    if (found.needs_static_sizes || fx_graph_.needs_static_sizes) {
+    if (std::exchange(fx_graph_.needs_static_sizes, false) || found.needs_static_sizes) {
+      fx_graph_.refused_node = -1;  // the next run may come to no graph
       plan_.TakeStaticSizes();
       return FromTheBeginning();
     }
-    if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
-      return plan_.EndBefore(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
+    for (int* const node : {&fx_graph_.refused_node, &earlier_end_}) {  // made anew, it ends before that
+      if (*node >= 0) return plan_.EndBefore(std::exchange(*node, -1)) ? FromTheBeginning() : Next::kEnd;
     }
-    if (earlier_end_ >= 0) return plan_.EndBefore(std::exchange(earlier_end_, -1)) ? FromTheBeginning() : Next::kEnd;
     if (std::exchange(acts_before_it_looks_, false)) {
       plan_.ExpectNoBranch();
       return FromTheBeginning();

@@ -55,15 +55,17 @@ bool RunPlan::StopFurtherOut() {
 
 bool RunPlan::Scan() { return !std::exchange(scanned_, true); }
 
-void RunPlan::TakeStaticSizes() { static_sizes_ = no_unbacked_ = true; }
+void RunPlan::TakeStaticSizes() { takes_no_symbols_ = static_sizes_ = no_unbacked_ = true; }
 
 void RunPlan::StartOverWithoutUnbacked() {
   no_unbacked_ = true;
-  scanned_ = static_sizes_ = false;
+  scanned_ = false;
+  static_sizes_ = takes_no_symbols_;
   BeginAnew();
 }
 
 bool RunPlan::TryWithoutSymbols(const AttemptFound& found) {
+  if (takes_no_symbols_) return false;
   if (found.symbolic && !broke_with_symbols_) {
     broke_with_symbols_ = found.broke->position;
     static_sizes_ = true;

@@ -59,9 +59,10 @@ class RunPlan {
   bool all_frames_ = false;
   bool breaks_at_modes_ = false;
   std::optional<CapturePosition> broke_with_symbols_;
-  bool fixes_arrays_ = false;  // and nothing else
-  bool static_sizes_ = false;  // symbolic ones met what takes none
-  bool no_unbacked_ = false;   // so did those that the graph computes
+  bool fixes_arrays_ = false;      // and nothing else
+  bool static_sizes_ = false;      // without symbolic ones, as …
+  bool takes_no_symbols_ = false;  // … something that they met wants it; else to see whether it breaks less
+  bool no_unbacked_ = false;       // so did those that the graph computes
   bool hears_due_warnings_ = false;
   int refused_node_ = -1;
   std::string why_refused_;   // empty: as CaptureOptions has it

@@ -1,6 +1,7 @@
 """Numbers that a compiled call writes itself, and leaves that it makes: one capture serves the calls that follow."""
 
 import copy
+import types
 
 import framefuse
 import pytest
@@ -105,3 +106,26 @@ def test_what_is_written_again_as_it_was_is_no_symbol():
     report = framefuse.explain(f)(torch.ones(2))
     assert any("rate" in guard and "0.5" in guard for guard in report.out_guards), report.out_guards
     assert captures(f, 1, torch.ones(2)) == [1] and captures(f, 2, torch.ones(2)) == [0, 0]
+
+
+def test_a_number_that_a_graph_computes_with_before_a_break_is_no_endless_matter():
+    """The FX graph can't have it as a symbol, and the break stands with and without symbols."""
+    state = types.SimpleNamespace(a=1, b=2)
+
+    def f(x):
+        state.a = state.a + 1
+        return x * state.a, list(vars(state))
+
+    given = []
+
+    def backend(module, example_inputs):
+        given.append(module)
+        return module.forward
+
+    call, before = framefuse.compile(f, backend=backend), framefuse.statistics()["attempts"]
+    x = torch.ones(3)
+    for n in range(2, 5):
+        result, names = call(x)
+        assert torch.equal(result, x * n) and names == ["a", "b"]
+    assert given
+    assert framefuse.statistics()["attempts"] - before < 40
