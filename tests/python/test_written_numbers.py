@@ -129,3 +129,30 @@ def test_a_number_that_a_graph_computes_with_before_a_break_is_no_endless_matter
         assert torch.equal(result, x * n) and names == ["a", "b"]
     assert given
     assert framefuse.statistics()["attempts"] - before < 40
+
+
+class Base:
+    made = 2
+
+
+class Derived(Base):
+    pass
+
+
+@pytest.mark.parametrize("own", [50, "equal"])
+def test_a_derived_class_gets_a_number_of_its_own(own):
+    def f(x):
+        Base.made += 1
+        return x * 2, Derived.made
+
+    call = framefuse.compile(f)
+    Base.made = 2
+    try:
+        assert [call(torch.ones(2))[1] for _ in range(3)] == [3, 4, 5]
+        Derived.made = Base.made if own == "equal" else own
+        expected = Derived.made
+        assert [call(torch.ones(2))[1] for _ in range(2)] == [expected, expected]
+        assert Base.made == 7
+    finally:
+        if "made" in vars(Derived):
+            del Derived.made
