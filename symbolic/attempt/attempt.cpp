@@ -339,7 +339,7 @@ class Driver {
     if (!sizes.learns_numbers() || config().specialize_int) return false;
     const PyCodeObject* code = frame_ops::Code(frame_);
     bool any = false;
-    for (const std::string& source : closed_->entry->written_numbers) {
+    for (const std::string& source : closed_->entry->written_numbers.changed) {
       if (sizes.IsNotedNumber(code, source)) continue;
       sizes.NoteNumber(code, source);
       any = true;

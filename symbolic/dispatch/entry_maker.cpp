@@ -200,8 +200,9 @@ void EntryMaker::NoteOtherSizes(const Entries& known, const FrameView& view) con
       for (const int dim : other.strides) settings_.sizes->NoteStride(view.code, other.source, dim);
     }
     if (config().specialize_int) continue;
-    for (const std::string& source : static_cast<const CompiledEntry&>(*e).written_numbers) {
-      settings_.sizes->NoteNumber(view.code, source);
+    const NumbersWritten& written = static_cast<const CompiledEntry&>(*e).written_numbers;
+    for (const auto* sources : {&written.changed, &written.kept}) {
+      for (const std::string& source : *sources) settings_.sizes->NoteNumber(view.code, source);
     }
   }
 }

@@ -45,6 +45,11 @@ class TensorWork {
   virtual std::vector<PhaseTime> CompileTimes() const { return {}; }
 };
 
+// Places of the program's own that a frame gives a number: another one, or the one that was there.
+struct NumbersWritten {
+  std::vector<std::string> changed, kept;  // texts of their sources
+};
+
 // One slot of a frame that is rebuilt. Slots not named keep what they hold (root) or stay null.
 struct SlotRecipe {
   int slot = 0;
@@ -99,11 +104,11 @@ class CompiledEntry final : public Entry {
   RecipeId result = kNoRecipe;
   std::optional<ResumePoint> resume;
   CompileId id;
-  std::shared_ptr<EntryUse> use;             // if the trace is on
-  std::vector<Ref> operations;               // torch-level calls, for explain()
-  std::string trace_calls;                   // the same in JSON, for the trace
-  std::string graph_text;                    // if it was asked for (AttemptSettings), or is logged
-  std::vector<std::string> written_numbers;  // WrittenNumbers()
+  std::shared_ptr<EntryUse> use;   // if the trace is on
+  std::vector<Ref> operations;     // torch-level calls, for explain()
+  std::string trace_calls;         // the same in JSON, for the trace
+  std::string graph_text;          // if it was asked for (AttemptSettings), or is logged
+  NumbersWritten written_numbers;  // WrittenNumbers()
 
  private:
   // To be put back where the run is dropped, or nothing.

@@ -1,17 +1,17 @@
 // written_numbers: places of the program's own that a frame gives a number, as the next call reads them. What a frame
-// writes it counts or schedules: a later capture takes such a number for symbolic without waiting until it differs.
+// changes it counts, and its first capture takes for symbolic. What it writes as it was it may schedule: the second
+// capture does.
 #ifndef FRAMEFUSE_SYMBOLIC_RECONSTRUCT_WRITTEN_NUMBERS_H_
 #define FRAMEFUSE_SYMBOLIC_RECONSTRUCT_WRITTEN_NUMBERS_H_
 
-#include <string>
-#include <vector>
+#include "symbolic/entry/compiled_entry.h"
 
 namespace framefuse {
 
 class Capture;
 
-// Texts of their sources, of those that held a number before.
-std::vector<std::string> WrittenNumbers(Capture& capture);
+// Of those that held a number before.
+NumbersWritten WrittenNumbers(Capture& capture);
 
 }  // namespace framefuse
 

@@ -235,12 +235,12 @@ def test_locks_and_threads():
 
 def test_searching_texts():
     def wrong(x, name):
-        return x * int(re.match("[a-z]+([0-9]+)", name).group(1))
+        return x * int(re.compile("[a-z]+([0-9]+)").scanner(name).match().group(1))
 
     def right(x, number):
         return x * number
 
-    says = ["re.match(", "search texts outside of the compiled function, and pass what was found"]
+    says = [".scanner(", "search texts outside of the compiled function, and pass what was found"]
     check(wrong, says, right, ((X, "row3"),) * CALLS, ((X, 3),) * CALLS)
 
 
