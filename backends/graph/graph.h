@@ -160,7 +160,7 @@ struct Output {
   std::int32_t of_output = -1;
   // When eager's engine comes here in a backward pass, smaller is earlier: an input's gradient has a number for each
   // tangent (-1: it leads elsewhere; of several the largest holds), an output with a history one, and behind that those
-  // of autograd.Functions between it and what it was computed with. Empty: not known.
+  // of all autograd.Functions of the pass. Empty: not known.
   std::vector<std::int32_t> turns;
   bool requires_grad = false;  // carries a grad_fn in eager
   bool spent = false;          // requires grad, but a backward pass has used its history up …
