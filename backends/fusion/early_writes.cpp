@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/graph/collectives.h"
 #include "backends/graph/input_writes.h"
 #include "backends/runtime/in_place_form.h"
 #include "common/index.h"
@@ -33,7 +34,8 @@ std::size_t FindEarlyWrite(const ir::Graph& graph, const std::vector<std::unique
   const NodeIndex maker = graph.Definitions()[At(result)];
   if (maker == ir::kNoNode) return steps.size();
   const ir::Node& writer = graph.nodes[At(maker)];
-  const bool writes = InPlaceFormOf(graph, writer).op != nullptr && writer.args[0].value == input;
+  const bool writes =
+      !ir::SpeaksToOthers(writer) && InPlaceFormOf(graph, writer).op != nullptr && writer.args[0].value == input;
   if (!writes || !IsReadOnce(graph, input)) return steps.size();
   std::size_t s = 0;
   while (s < steps.size() && !Runs(*steps[s], maker)) ++s;

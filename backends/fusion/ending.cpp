@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backends/fusion/node_kinds.h"
+#include "backends/fusion/sharing.h"
 #include "backends/passes/aliases.h"
 #include "common/index.h"
 
@@ -14,31 +15,35 @@ using ir::kNoValue;
 using ir::ValueId;
 
 constexpr std::int64_t kLarge = 256 << 10;  // bytes; a launch costs as much as a copy of less
-constexpr std::size_t kMostMakers = 4;      // steps that are launched one by one
+// The host launches them one by one while the device replays the others, each of which takes longer than a launch does.
+constexpr std::size_t kMostMakers = 4, kStepsAMaker = 4;
+constexpr std::int64_t kMostHeld = 2;  // bytes for each byte of a result that is not copied
 
 class Finder {
  public:
   Finder(const ir::Graph& graph, const std::vector<std::unique_ptr<Step>>& steps, const std::vector<bool>& apart,
          const std::vector<std::int64_t>& exprs)
-      : g_(graph), steps_(steps), exprs_(exprs), aliases_(graph) {
+      : g_(graph), steps_(steps), exprs_(exprs), aliases_(graph), readers_(graph.values.size()) {
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       const ValueId v = g_.outputs[i].value;
       if (v == kNoValue) continue;
       results_.insert(aliases_.RootOf(v));
       if (!apart[i]) recorded_.insert(aliases_.RootOf(v));
     }
+    for (const ir::Input& i : g_.inputs) given_.insert(i.value);
+    for (const ir::ConstantTensor& c : g_.constants) given_.insert(c.value);
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      for (const ValueId v : steps_[s]->Reads()) readers_[At(v)].push_back(s);
+    }
   }
 
   EndingPlan Find() {
-    std::size_t first = steps_.size();
-    for (std::size_t makers = 0; first > 0 && makers < kMostMakers; --first) {
-      const std::size_t before = made_.size();
-      if (!Takes(*steps_[first - 1])) break;
-      makers += made_.size() > before ? 1 : 0;
-    }
-    while (first < steps_.size() && !Makes(*steps_[first])) ++first;
-    EndingPlan plan{first, {}, {}};
-    if (IsAllOfIt(first) || !Hold(&plan)) return {steps_.size(), {}, {}};
+    EndingPlan plan;
+    do {
+      Choose();
+      plan = {chosen_, {}, {}, {}};
+    } while (!Hold(&plan));
+    if (made_.empty() || IsAllOfIt()) return {};
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
       const ValueId v = g_.outputs[i].value;
       if (v != kNoValue && made_.contains(aliases_.RootOf(v))) plan.outputs.push_back(i);
@@ -63,27 +68,75 @@ class Finder {
     }
     return !step.Operators().empty();
   }
+  std::vector<ValueId> Makes(const Step& step) const {
+    std::vector<ValueId> values = step.Results();
+    for (const ir::NodeIndex n : step.Operators()) {
+      const std::vector<ValueId>& outputs = g_.nodes[At(n)].outputs;
+      std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(values), [](ValueId v) { return v != kNoValue; });
+    }
+    return values;
+  }
 
-  bool Takes(const Step& step) {
-    std::vector<ValueId> values;
-    if (!Computes(step, &values)) return false;
-    const bool all = std::all_of(values.begin(), values.end(), [&](ValueId v) {
-      return aliases_.RootOf(v) == v && results_.contains(v) && !recorded_.contains(v) && BytesOf(v) >= kLarge;
-    });
-    if (all) made_.insert(values.begin(), values.end());
-    return all;
+  // From the last step on: those before a chosen one may then be chosen, too.
+  void Choose() {
+    chosen_.assign(steps_.size(), false);
+    made_.clear();
+    held_.clear();
+    const std::size_t most = std::max(kMostMakers, steps_.size() / kStepsAMaker);
+    std::size_t makers = 0;
+    bool last = true;  // nothing is recorded behind it
+    for (std::size_t s = steps_.size(); s-- > 0;) {
+      const std::size_t before = made_.size();
+      chosen_[s] = makers < most && !refused_.contains(s) && Takes(s, last);
+      makers += made_.size() > before ? 1 : 0;
+      last = last && chosen_[s];
+    }
   }
-  bool Makes(const Step& step) const {
+
+  bool Takes(std::size_t s, bool last) {
     std::vector<ValueId> values;
-    return Computes(step, &values) && !values.empty();
+    if (!Computes(*steps_[s], &values)) return false;
+    bool any = !values.empty();
+    for (const ValueId v : Makes(*steps_[s])) {
+      const std::vector<std::size_t>& readers = readers_[At(v)];
+      if (!std::all_of(readers.begin(), readers.end(), [&](std::size_t r) { return chosen_[r]; })) return false;
+      any = any || !readers.empty() || (aliases_.IsOutput(v) && IsLargeResult(aliases_.RootOf(v)));
+    }
+    std::int64_t bytes = 0;
+    for (const ValueId v : values) {
+      if (aliases_.RootOf(v) != v || !IsLargeResult(v)) return false;
+      bytes += BytesOf(v);
+    }
+    std::set<ValueId> held = HeldBy(*steps_[s]);
+    std::int64_t more = 0;
+    for (const ValueId v : held) more += BytesOf(v);
+    if (!any || (!last && more > kMostHeld * bytes)) return false;
+    held_.merge(held);
+    made_.insert(values.begin(), values.end());
+    return true;
   }
+
+  bool IsLargeResult(ValueId root) const {
+    return results_.contains(root) && !recorded_.contains(root) && BytesOf(root) >= kLarge;
+  }
+
+  // Memory that only stays because this step reads it.
+  std::set<ValueId> HeldBy(const Step& step) const {
+    std::set<ValueId> held;
+    for (const ValueId v : step.Reads()) {
+      const ValueId root = aliases_.RootOf(v);
+      if (!given_.contains(root) && !results_.contains(root) && !held_.contains(root)) held.insert(root);
+    }
+    return held;
+  }
+
   // Nothing would be recorded, of which torch warns.
-  bool IsAllOfIt(std::size_t first) const {
-    return first < steps_.size() &&
-           std::all_of(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(first), [&](const auto& step) {
-             std::vector<ValueId> values;
-             return Computes(*step, &values) && values.empty();
-           });
+  bool IsAllOfIt() const {
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      std::vector<ValueId> values;
+      if (!chosen_[s] && (!Computes(*steps_[s], &values) || !values.empty())) return false;
+    }
+    return true;
   }
 
   std::int64_t BytesOf(ValueId v) const {
@@ -93,29 +146,30 @@ class Finder {
     return bytes;
   }
 
-  // False: it reads a view of an input, which nobody may hold, or makes a view of what others make.
-  bool Hold(EndingPlan* plan) const {
-    std::set<ValueId> own, held, given;
-    for (const ir::Input& i : g_.inputs) given.insert(i.value);
-    for (const ir::ConstantTensor& c : g_.constants) given.insert(c.value);
-    for (std::size_t s = plan->first; s < steps_.size(); ++s) {
-      for (const ValueId v : steps_[s]->Results()) own.insert(v);
-      for (const ir::NodeIndex n : steps_[s]->Operators()) {
-        for (const ValueId v : g_.nodes[At(n)].outputs) {
-          if (v == kNoValue) continue;
-          own.insert(v);
-          if (aliases_.IsOutput(v) && !made_.contains(aliases_.RootOf(v))) return false;
-        }
+  // False: steps read a view of an input, which nobody may hold, or make a view of what others make; they are refused.
+  bool Hold(EndingPlan* plan) {
+    std::set<ValueId> own, held;
+    const std::size_t refused = refused_.size();
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      if (!chosen_[s]) continue;
+      for (const ValueId v : Makes(*steps_[s])) {
+        if (aliases_.IsOutput(v) && !made_.contains(aliases_.RootOf(v))) refused_.insert(s);
+        own.insert(v);
       }
-    }
-    for (std::size_t s = plan->first; s < steps_.size(); ++s) {
       for (const ValueId v : steps_[s]->Reads()) {
-        if (own.contains(v) || given.contains(v)) continue;
-        if (aliases_.FromInput(v)) return false;
+        if (own.contains(v) || given_.contains(v)) continue;
+        if (aliases_.FromInput(v)) refused_.insert(s);
         held.insert(v);
       }
     }
+    if (refused_.size() > refused) return false;
     plan->held.assign(held.begin(), held.end());
+    const Sharing sharing(g_);
+    std::set<ValueId> roots;
+    for (const ValueId v : held) roots.insert(sharing.RootOf(v));
+    for (std::size_t v = 0; v < g_.values.size(); ++v) {
+      plan->kept.push_back(roots.contains(sharing.RootOf(static_cast<ValueId>(v))));
+    }
     return true;
   }
 
@@ -123,8 +177,12 @@ class Finder {
   const std::vector<std::unique_ptr<Step>>& steps_;
   const std::vector<std::int64_t>& exprs_;
   const Aliases aliases_;
-  std::set<ValueId> results_, recorded_;  // memory of outputs; of such as stay in a recording
-  std::set<ValueId> made_;                // by the ending
+  std::vector<std::vector<std::size_t>> readers_;  // by value: steps
+  std::set<ValueId> results_, recorded_;           // memory of outputs; of such as stay in a recording
+  std::set<ValueId> given_;                        // inputs, constants
+  std::set<std::size_t> refused_;                  // steps that can't be of the ending
+  std::vector<bool> chosen_;                       // by step
+  std::set<ValueId> made_, held_;                  // memory: made by the chosen; kept for them
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// The ending of a run: its last steps, where they only make large results. A recording leaves them out and runs them
-// behind each replay, in fresh memory: what a replay writes has to be copied before it leaves, and that takes as long.
-// Invariant: an ending writes no input, and what it makes nothing else of the run reads.
+// The ending of a run: steps that only make large results, which nothing else of the run reads (the gradients of
+// weights, logits). A recording leaves them out and runs them behind each replay, in fresh memory: what a replay writes
+// has to be copied before it leaves. What they read stays in the recording's memory until then. Invariant: an ending
+// writes no input, and what it makes no recorded step reads; nor do they write over what it reads.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_ENDING_H_
 #define FRAMEFUSE_BACKENDS_FUSION_ENDING_H_
 
@@ -13,9 +14,10 @@
 namespace framefuse::fusion {
 
 struct EndingPlan {
-  std::size_t first = 0;             // step; the number of steps: there is no ending
+  std::vector<bool> steps;           // by step: it is of the ending; empty: there is none
   std::vector<std::size_t> outputs;  // of the graph, that it makes
   std::vector<ir::ValueId> held;     // what steps before it made, but for inputs and constants, and it reads
+  std::vector<bool> kept;            // by value: it may share memory with what is held
 };
 
 // `apart`: outputs that may be in fresh memory. `exprs`: the values of the graph's size expressions.

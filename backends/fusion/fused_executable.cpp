@@ -289,15 +289,17 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
   GiveConstants(slots);
   CallState call{*slots, symbols, exprs};
-  FF_RETURN_IF_ERROR(RunSteps(call, 0, steps_.size(), after));
+  FF_RETURN_IF_ERROR(RunSteps(
+      call, [](std::size_t) { return true; }, after));
   for (std::size_t i = 0; i < outputs.size(); ++i) FF_RETURN_IF_ERROR(GiveOutput(call, i, outputs));
   return absl::OkStatus();
 }
 
-absl::Status FusedExecutable::RunSteps(CallState& call, std::size_t from, std::size_t to,
-                                       const AfterStep* after) const {
+template <typename Chosen>
+absl::Status FusedExecutable::RunSteps(CallState& call, const Chosen& chosen, const AfterStep* after) const {
   const bool profiled = at::hasCallbacks();
-  for (std::size_t s = from; s < to; ++s) {
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    if (!chosen(s)) continue;
     absl::Status status = RunStep(*steps_[s], call, profiled);
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);
@@ -305,7 +307,9 @@ absl::Status FusedExecutable::RunSteps(CallState& call, std::size_t from, std::s
       if (s > first_write_ || (s == first_write_ && steps_[s]->IsKernel())) MarkInputsTouched(status);
       return status;
     }
-    for (ValueId v : release_[s]) call.slots[static_cast<std::size_t>(v)].reset();
+    for (ValueId v : release_[s]) {
+      if (!call.IsKept(v)) call.slots[static_cast<std::size_t>(v)].reset();
+    }
     if (after != nullptr) FF_RETURN_IF_ERROR((*after)(call, s));
   }
   return absl::OkStatus();
@@ -334,7 +338,8 @@ class FusedExecutable::OwnEnding final : public Ending {
     executable_.GiveConstants(&slots);
     for (std::size_t i = 0; i < held_.size(); ++i) slots[static_cast<std::size_t>(plan_.held[i])] = held_[i];
     CallState call{slots, symbols_, exprs_, /*fresh=*/true};
-    FF_RETURN_IF_ERROR(executable_.RunSteps(call, plan_.first, executable_.steps_.size(), nullptr));
+    FF_RETURN_IF_ERROR(executable_.RunSteps(
+        call, [&](std::size_t s) { return plan_.steps[s]; }, nullptr));
     for (std::size_t i : plan_.outputs) FF_RETURN_IF_ERROR(executable_.GiveOutput(call, i, outputs));
     return absl::OkStatus();
   }
@@ -351,14 +356,18 @@ absl::Status FusedExecutable::RunToEnding(absl::Span<const at::Tensor> inputs, a
                                           std::unique_ptr<Ending>* ending) const {
   std::vector<std::int64_t> exprs;
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
-  EndingPlan plan{steps_.size(), {}, {}};
+  EndingPlan plan;
   if (!WritesInputs()) plan = PlanEnding(graph_, steps_, apart, exprs);
   std::vector<at::Tensor> slots = SlotsFor(inputs);
   GiveConstants(&slots);
-  CallState call{slots, symbols, exprs};
-  FF_RETURN_IF_ERROR(RunSteps(call, 0, plan.first, nullptr));
+  CallState call{slots, symbols, exprs, /*fresh=*/false, plan.kept.empty() ? nullptr : &plan.kept};
+  FF_RETURN_IF_ERROR(RunSteps(
+      call, [&](std::size_t s) { return plan.steps.empty() || !plan.steps[s]; }, nullptr));
   for (std::size_t i = 0; i < outputs.size(); ++i) FF_RETURN_IF_ERROR(GiveOutput(call, i, outputs));
-  if (plan.first < steps_.size()) *ending = std::make_unique<OwnEnding>(*this, std::move(plan), call);
+  if (plan.steps.empty()) return absl::OkStatus();
+  FF_LOG(kFusion) << plan.outputs.size() << (plan.outputs.size() == 1 ? " result is" : " results are")
+                  << " made behind each replay";
+  *ending = std::make_unique<OwnEnding>(*this, std::move(plan), call);
   return absl::OkStatus();
 }
 

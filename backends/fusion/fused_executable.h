@@ -52,7 +52,8 @@ class FusedExecutable final : public Executable {
   using AfterStep = absl::FunctionRef<absl::Status(const CallState& call, std::size_t step)>;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                        absl::Span<at::Tensor> outputs, const AfterStep* after = nullptr) const;
-  absl::Status RunSteps(CallState& call, std::size_t from, std::size_t to, const AfterStep* after) const;
+  template <typename Chosen>
+  absl::Status RunSteps(CallState& call, const Chosen& chosen, const AfterStep* after) const;
   std::vector<at::Tensor> SlotsFor(absl::Span<const at::Tensor> inputs) const;
   void GiveConstants(std::vector<at::Tensor>* slots) const;
   absl::Status GiveOutput(const CallState& call, std::size_t output, absl::Span<at::Tensor> outputs) const;

@@ -145,7 +145,7 @@ void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::T
       call.slots[static_cast<std::size_t>(l.value)] = PartOfWhole(call, l);
       continue;
     }
-    if (l.over != ir::kNoValue && !call.fresh) {
+    if (l.over != ir::kNoValue && call.MayTake(l.over)) {
       const at::Tensor& input = call.slots[static_cast<std::size_t>(l.over)];
       const bool copied =
           std::any_of(replaced->begin(), replaced->end(), [&](const auto& r) { return r.first == l.over; });

@@ -5,7 +5,10 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/move_to_front.h"
+#include "backends/fusion/node_kinds.h"
 #include "backends/fusion/why_not.h"
+#include "backends/graph/collectives.h"
+#include "backends/passes/aliases.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -33,6 +36,53 @@ Planner::Planner(ir::Graph* graph, const BackendOptions& options)
                      [&](ValueId v) { items_of_user_[static_cast<std::size_t>(v)].insert(i); });
     }
   }
+  if (options_.mode == "reduce-overhead") FindSinks();
+}
+
+bool Planner::IsLooseView(std::size_t item) const {
+  const ScheduleItem& it = schedule_.items[item];
+  return it.group < 0 && it.nodes.size() == 1 && !places_.joined.contains(it.nodes[0]) &&
+         ViewedArgument(*g_.nodes[static_cast<std::size_t>(it.nodes[0])].op) == 0;
+}
+
+bool Planner::IsSink(std::size_t item) const {
+  const ScheduleItem& it = schedule_.items[item];
+  if (it.group >= 0 || it.nodes.size() != 1 || !IsProduct(g_.nodes[static_cast<std::size_t>(it.nodes[0])]))
+    return false;
+  const auto& outputs = g_.nodes[static_cast<std::size_t>(it.nodes[0])].outputs;
+  return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) {
+    return outputs_.contains(v) && items_of_user_[static_cast<std::size_t>(v)].empty();
+  });
+}
+
+void Planner::FindSinks() {
+  std::map<ValueId, std::size_t> made_by_view;
+  for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
+    if (IsLooseView(i)) made_by_view[g_.nodes[static_cast<std::size_t>(schedule_.items[i].nodes[0])].outputs[0]] = i;
+  }
+  for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
+    if (!IsSink(i)) continue;
+    std::vector<NodeIndex>& nodes = sinks_[i] = schedule_.items[i].nodes;
+    for (std::size_t k = 0; k < nodes.size(); ++k) {
+      ir::ForEachUse(g_.nodes[static_cast<std::size_t>(nodes[k])], [&](ValueId v) {
+        std::set<std::size_t>& users = items_of_user_[static_cast<std::size_t>(v)];
+        users.insert(i);
+        const auto view = made_by_view.find(v);
+        if (view == made_by_view.end()) return;
+        users.erase(i);
+        const NodeIndex n = schedule_.items[view->second].nodes[0];
+        if (std::find(nodes.begin(), nodes.end(), n) == nodes.end()) nodes.push_back(n);
+      });
+    }
+    std::sort(nodes.begin(), nodes.end());
+  }
+  for (std::size_t i = schedule_.items.size(); i-- > 0;) {
+    if (!IsLooseView(i)) continue;
+    const ir::Node& n = g_.nodes[static_cast<std::size_t>(schedule_.items[i].nodes[0])];
+    if (outputs_.contains(n.outputs[0]) || !items_of_user_[static_cast<std::size_t>(n.outputs[0])].empty()) continue;
+    unread_.insert(i);
+    ir::ForEachUse(n, [&](ValueId v) { items_of_user_[static_cast<std::size_t>(v)].erase(i); });
+  }
 }
 
 bool Planner::complete() const {
@@ -56,8 +106,13 @@ absl::StatusOr<std::vector<std::unique_ptr<Step>>> Planner::Plan() {
       FF_LOG(kFusion) << steps.back()->Explain()[0].description;
       continue;
     }
+    if (unread_.contains(i)) continue;
     if (item.group < 0) {
+      // A collective may write over what it is given: its argument has to be a value between steps.
+      const bool speaks = ir::SpeaksToOthers(g_.nodes[static_cast<std::size_t>(item.nodes[0])]);
+      if (speaks) FF_RETURN_IF_ERROR(Flush(&steps));
       loose_.push_back(i);
+      if (speaks) FF_RETURN_IF_ERROR(Flush(&steps));
       continue;
     }
     const Group& group = schedule_.groups[static_cast<std::size_t>(item.group)];
@@ -122,15 +177,26 @@ bool Planner::IsReadOutside(const std::set<std::size_t>& items, NodeIndex maker,
 }
 
 absl::Status Planner::Flush(std::vector<std::unique_ptr<Step>>* steps) {
-  if (loose_.empty()) return absl::OkStatus();
   std::vector<NodeIndex> nodes;
+  std::set<std::size_t> items;
   for (std::size_t i : loose_) {
+    if (sinks_.contains(i)) continue;
+    items.insert(i);
     nodes.insert(nodes.end(), schedule_.items[i].nodes.begin(), schedule_.items[i].nodes.end());
   }
-  const std::vector<ValueId> outputs = MadeFor({loose_.begin(), loose_.end()});
-  loose_.clear();
+  if (!items.empty()) FF_RETURN_IF_ERROR(AddAtenStep(nodes, items, steps));
+  for (std::size_t i : std::exchange(loose_, {})) {
+    if (const auto sink = sinks_.find(i); sink != sinks_.end()) {
+      FF_RETURN_IF_ERROR(AddAtenStep(sink->second, {i}, steps));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Planner::AddAtenStep(const std::vector<NodeIndex>& nodes, const std::set<std::size_t>& items,
+                                  std::vector<std::unique_ptr<Step>>* steps) {
   FF_LOG(kFusion) << "ATen: " << OperatorNames(nodes);
-  auto step = MakeAtenStep(g_, nodes, outputs);
+  auto step = MakeAtenStep(g_, nodes, MadeFor(items));
   if (!step.ok()) return step.status();
   steps->push_back(*std::move(step));
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_BACKENDS_FUSION_PLANNER_H_
 #define FRAMEFUSE_BACKENDS_FUSION_PLANNER_H_
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -29,8 +30,14 @@ class Planner {
   // Results that these items, one step, are responsible for and that others read from memory.
   std::vector<ir::ValueId> MadeFor(const std::set<std::size_t>& items) const;
   bool IsReadOutside(const std::set<std::size_t>& items, ir::NodeIndex maker, ir::ValueId v) const;
-  // One ATen step of the loose items.
+  // One ATen step of the loose items, then one for each sink among them.
   absl::Status Flush(std::vector<std::unique_ptr<Step>>* steps);
+  absl::Status AddAtenStep(const std::vector<ir::NodeIndex>& nodes, const std::set<std::size_t>& items,
+                           std::vector<std::unique_ptr<Step>>* steps);
+  // Products that only make results of the graph become steps of their own, with the views that they read.
+  void FindSinks();
+  bool IsLooseView(std::size_t item) const;
+  bool IsSink(std::size_t item) const;
   std::string OperatorNames(const std::vector<ir::NodeIndex>& nodes) const;
 
   ir::Graph& g_;
@@ -41,6 +48,8 @@ class Planner {
   std::vector<std::set<std::size_t>> items_of_user_;
   std::set<ir::ValueId> outputs_;
   std::vector<std::size_t> loose_;
+  std::map<std::size_t, std::vector<ir::NodeIndex>> sinks_;  // by item: the nodes of its step
+  std::set<std::size_t> unread_;                             // items: views that only sinks read
 };
 
 }  // namespace framefuse::fusion

@@ -4,7 +4,9 @@
 #include <set>
 
 #include "backends/fusion/node_kinds.h"
-#include "backends/passes/aliases.h"
+#include "backends/fusion/sharing.h"
+#include "backends/graph/collectives.h"
+#include "backends/runtime/in_place_form.h"
 #include "common/index.h"
 
 namespace framefuse::fusion {
@@ -14,32 +16,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
-// Which values may be in one memory. An operator that is no kernel's may return its argument.
-class Sharing {
- public:
-  explicit Sharing(const ir::Graph& graph) : root_(graph.values.size()) {
-    for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ValueId>(v);
-    for (const Node& n : graph.nodes) {
-      const bool views = ViewedArgument(*n.op) >= 0;
-      if (!views && (n.op->is_pointwise() || IsProduct(n))) continue;
-      ir::ForEachUse(n, [&](ValueId from) {
-        for (const ValueId to : n.outputs) {
-          if (to == kNoValue) continue;
-          const ir::Value &a = graph.value(from), &b = graph.value(to);
-          if (views || (a.sizes == b.sizes && a.dtype == b.dtype)) root_[At(RootOf(to))] = RootOf(from);
-        }
-      });
-    }
-  }
-  ValueId RootOf(ValueId v) const {
-    while (root_[At(v)] != v) v = root_[At(v)];
-    return v;
-  }
-
- private:
-  std::vector<ValueId> root_;
-};
-
 class Reuser {
  public:
   Reuser(const ir::Graph& graph, const std::vector<std::unique_ptr<Step>>& steps)
@@ -48,11 +24,11 @@ class Reuser {
       for (const ValueId v : steps_[s]->Reads()) Last(v) = s;
       if (steps_[s]->IsKernel()) Own(steps_[s]->Results());
       for (const ir::NodeIndex n : steps_[s]->Operators()) {
-        if (IsProduct(g_.nodes[At(n)])) Own(g_.nodes[At(n)].outputs);
+        if (IsProduct(g_.nodes[At(n)]) || CopiesForOthers(g_.nodes[At(n)])) Own(g_.nodes[At(n)].outputs);
       }
     }
     for (const Node& n : g_.nodes) {
-      if (IsWholeView(n) && own_.contains(n.args[0].value)) Own(n.outputs);
+      if ((IsWholeView(n) || ir::WaitsForOthers(n)) && own_.contains(n.args[0].value)) Own(n.outputs);
     }
     for (const ir::Input& i : g_.inputs) Last(i.value) = steps_.size();
     for (const ir::ConstantTensor& c : g_.constants) Last(c.value) = steps_.size();
@@ -64,9 +40,10 @@ class Reuser {
   int Run() {
     int taken = 0;
     for (std::size_t s = 0; s < steps_.size(); ++s) {
-      if (!steps_[s]->IsKernel()) continue;
+      const std::vector<ValueId> results = MayBeOver(*steps_[s]);
+      if (results.empty()) continue;
       std::vector<ValueId> dying = DyingAt(s);
-      for (const ValueId result : steps_[s]->Results()) {
+      for (const ValueId result : results) {
         const auto over = std::find_if(dying.begin(), dying.end(), [&](ValueId v) {
           return HasLayoutOf(result, v) && steps_[s]->WriteOver(result, v);
         });
@@ -86,6 +63,16 @@ class Reuser {
     }
   }
 
+  // A collective is a step of its own, and copies its argument only to write the copy.
+  bool IsInPlace(const Step& step) const {
+    const absl::Span<const ir::NodeIndex> nodes = step.Operators();
+    return !step.IsKernel() && nodes.size() == 1 && CopiesForOthers(g_.nodes[At(nodes[0])]) &&
+           InPlaceFormOf(g_, g_.nodes[At(nodes[0])]).op != nullptr;
+  }
+  std::vector<ValueId> MayBeOver(const Step& step) const {
+    if (step.IsKernel()) return step.Results();
+    return IsInPlace(step) ? g_.nodes[At(step.Operators()[0])].outputs : std::vector<ValueId>{};
+  }
   // What step s reads by one name, and nobody after it.
   std::vector<ValueId> DyingAt(std::size_t s) {
     std::vector<ValueId> dying;

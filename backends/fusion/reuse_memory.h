@@ -1,5 +1,5 @@
 // Results in the memory of what dies: a kernel that is the last to read a value writes a result of the same layout over
-// it, point by point. A call then takes less memory, and writes where it has just read.
+// it, point by point, and so does a collective with an in-place form. A call then takes less memory, and copies less.
 // Invariant: only memory that a step of this graph allocated is taken, that no output has, and that no later step may
 // read, by whatever name.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_REUSE_MEMORY_H_

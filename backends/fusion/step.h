@@ -17,8 +17,13 @@ namespace framefuse::fusion {
 struct CallState {
   std::vector<at::Tensor>& slots;
   absl::Span<const std::int64_t> symbols;
-  const std::vector<std::int64_t>& exprs;  // value of each size expression
-  bool fresh = false;                      // no result may be written over what a slot has
+  const std::vector<std::int64_t>& exprs;   // value of each size expression
+  bool fresh = false;                       // no result may be written over what a slot has
+  const std::vector<bool>* kept = nullptr;  // by value: those that stay as they are; null: none
+
+  // Whether a result may be written over it.
+  bool MayTake(ir::ValueId v) const { return !fresh && !IsKept(v); }
+  bool IsKept(ir::ValueId v) const { return kept != nullptr && (*kept)[static_cast<std::size_t>(v)]; }
 
   std::int64_t Value(const ir::Dim& d) const {
     return d.is_constant() ? d.constant() : exprs[static_cast<std::size_t>(d.expr)];

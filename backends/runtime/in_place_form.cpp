@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/graph/collectives.h"
 #include "backends/graph/input_writes.h"
 #include "backends/graph/operators.h"
 #include "backends/passes/functional_forms.h"
@@ -61,12 +62,15 @@ bool AllWithin(const at::Tensor& index, std::int64_t first, std::int64_t size) {
 }  // namespace
 
 InPlaceForm InPlaceFormOf(const ir::Graph& graph, const ir::Node& n) {
-  if (!kWriteParts.contains(n.op) || n.args[0].kind != ir::Arg::Kind::kValue) return {};
+  const bool collective = ir::SpeaksToOthers(n);
+  if (!kWriteParts.contains(n.op) && !collective) return {};
+  if (n.args.empty() || n.args[0].kind != ir::Arg::Kind::kValue) return {};
   const absl::StatusOr<ir::OpId> found = ir::FindOp(InPlaceName(n.op->name()));
   if (!found.ok()) return {};
   const FunctionalForm back = FunctionalFormOf(**found);
   if (back.op != n.op || back.written != std::vector<std::int32_t>{0}) return {};
-  if (!ir::MayRaise(graph, n)) return {*found, {}};
+  if (collective && c10::isComplexType(graph.value(n.args[0].value).dtype)) return {};
+  if (collective || !ir::MayRaise(graph, n)) return {*found, {}};
   std::optional<std::vector<CheckedIndex>> indices = IndicesOf(graph, n);
   return indices ? InPlaceForm{*found, *std::move(indices)} : InPlaceForm{};
 }

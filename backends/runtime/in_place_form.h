@@ -1,5 +1,5 @@
 // InPlaceForm: of an operator that copies its first argument and writes a part of the copy (index_copy, index_put,
-// scatter …), the form that writes the argument itself.
+// scatter …), or reduces the copy with other processes (all_reduce), the form that writes the argument itself.
 // On a CPU such an operator raises for a wrong index when it has already written. So indices are looked at before, and
 // where one is wrong the operator itself runs, and raises.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_IN_PLACE_FORM_H_

@@ -44,7 +44,9 @@ TEST_P(Endings, MakeTheSameInFreshMemory) {
   const Case& c = GetParam();
   const absl::StatusOr<ir::Graph> graph = ir::Parse(c.text);
   ASSERT_TRUE(graph.ok()) << MessageOf(graph.status());
-  const auto fused = fusion::FusedExecutable::Create(*graph, {});
+  BackendOptions options;
+  options.mode = "reduce-overhead";
+  const auto fused = fusion::FusedExecutable::Create(*graph, options);
   const auto aten = AtenSequence::Create(*graph, {});
   ASSERT_TRUE(fused.ok() && aten.ok());
   const std::vector<at::Tensor> inputs = InputsOf(*graph);
@@ -105,6 +107,42 @@ output %3 user
 output %3 hidden
 )",
                                                 {true, false},
+                                                {false, false}},
+                                           Case{"gradients_of_weights_between_others",
+                                                R"(graph "g" functional
+input %0: f32[256, 512]{storage=0} argument
+input %1: f32[256, 512] argument
+input %2: f32[512, 512] argument
+input %11: f32[512, 128] argument
+%3: f32[512, 256]{strides=[1, 512], storage=0} = aten.t(%0)
+%4: f32[512, 512] = aten.mm(%3, %1)
+%5: f32[256, 512] = aten.mm(%1, %2)
+%6: f32[256, 512] = aten.sin(%5)
+%7: f32[512, 512] = aten.mm(%3, %6)
+%12: f32[256, 128] = aten.mm(%6, %11)
+%13: f32[256, 1] = aten.amax(%12, [1], True)
+%8: f32[256, 512] = aten.mul.Tensor(%6, %13)
+%9: f32[256, 512] = aten.mm(%8, %2)
+%10: f32[256] = aten.amax(%9, [1], False)
+output %4 user
+output %7 user
+output %10 user
+)",
+                                                {true, true, true},
+                                                {true, true, false}},
+                                           Case{"what_holds_more_than_it_makes_is_recorded",
+                                                R"(graph "g" functional
+input %0: f32[8192, 256] argument
+input %1: f32[256, 256] argument
+%2: f32[8192, 256] = aten.mm(%0, %1)
+%3: f32[256, 8192]{strides=[1, 256], storage=0} = aten.t(%2)
+%4: f32[256, 256] = aten.mm(%3, %0)
+%5: f32[8192, 256] = aten.mm(%2, %1)
+%6: f32[8192] = aten.amax(%5, [1], False)
+output %4 user
+output %6 user
+)",
+                                                {true, true},
                                                 {false, false}},
                                            Case{"small_results_are_recorded",
                                                 R"(graph "g" functional

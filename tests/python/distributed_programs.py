@@ -225,6 +225,27 @@ def twice_the_same(x):
     return collectives.all_reduce(x * 2, "sum", dist.group.WORLD) + collectives.all_reduce(x * 2, "sum", dist.group.WORLD)
 
 
+def read_again(x):
+    y = x * 2
+    return collectives.all_reduce(y, "sum", dist.group.WORLD) @ torch.ones(3, 3) + y
+
+
+def read_again_through_a_view(x):
+    y = x * 2
+    rows = y.view(2, 6)
+    return collectives.all_reduce(y, "sum", dist.group.WORLD) @ torch.ones(3, 3) + rows.view(4, 3)
+
+
+def of_columns(x):
+    return collectives.all_reduce((x * 2).t(), "sum", dist.group.WORLD).t() @ torch.ones(3, 3)
+
+
+def by_two_names(x):
+    y = torch.ops._c10d_functional.all_reduce(x * 2, "sum", "0")
+    waited = torch.ops._c10d_functional.wait_tensor(y)
+    return waited.exp() @ torch.ones(3, 3) + y
+
+
 def operators(x):
     y = torch.ops._c10d_functional.all_reduce(x * 2, "sum", "0")
     z = torch.ops._c10d_functional.all_gather_into_tensor(x.cos(), WORLD, "0")
@@ -300,6 +321,15 @@ def compared(name, with_gradient=False):
             got, sent = issued(lambda: call(compiled, x.clone().requires_grad_(with_gradient)))
             right.append(sent == eager_sent and all(torch.allclose(a, b) for a, b in zip(got, expected)))
     return right, said
+
+
+def written_over(name):
+    """How many results take the memory of what dies."""
+    compiled = framefuse.compile(torch.no_grad()(globals()[name]))
+    with framefuse.capture_logs("fusion") as records:
+        compiled(torch.randn(4, 3))
+    said = [text for _, text in records if "the memory of what dies" in text]
+    return sum(int(text.split()[0]) for text in said)
 
 
 def of_two_inputs(x, z):

@@ -180,12 +180,21 @@ def test_dtensors_that_change_between_calls(ranks):
 
 
 IN_THE_GRAPH = ["all_reduce", "by_name", "gather", "scatter", "exchange", "two", "unused", "twice_the_same", "operators"]
+READ_AGAIN = ["read_again", "read_again_through_a_view", "of_columns", "by_two_names"]
 
 
-@pytest.mark.parametrize("name", [*IN_THE_GRAPH, "waited_for_by_the_way", "ranks"])
+@pytest.mark.parametrize("name", [*IN_THE_GRAPH, *READ_AGAIN, "waited_for_by_the_way", "ranks"])
 def test_functional_collectives_are_nodes(ranks, name):
     for right, said in ranks.run("compared", name):
         assert all(right) and said.get("graph_breaks", 0) == 0 and said["graphs"] == 1, said
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("all_reduce", 2), ("by_two_names", 2), ("read_again", 1), ("of_columns", 0), ("gather", 1)]
+)
+def test_a_collective_writes_over_what_dies(ranks, name, count):
+    """And a kernel over what has been waited for."""
+    assert ranks.run("written_over", name) == [count, count]
 
 
 @pytest.mark.parametrize("name", [n for n in IN_THE_GRAPH if n != "by_name"])

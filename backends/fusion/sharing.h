@@ -1,0 +1,48 @@
+// Sharing: which values of a graph may lie in one memory when it runs. Aliases (backends/passes) says what schemas say;
+// here an operator that is no kernel's may return its argument, too (contiguous, to, wait_tensor …).
+// Invariant: values that may share memory have one root.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_SHARING_H_
+#define FRAMEFUSE_BACKENDS_FUSION_SHARING_H_
+
+#include <vector>
+
+#include "backends/fusion/node_kinds.h"
+#include "backends/graph/collectives.h"
+#include "backends/graph/graph.h"
+#include "backends/passes/aliases.h"
+#include "common/index.h"
+
+namespace framefuse::fusion {
+
+// It speaks to other processes of a copy of its arguments.
+inline bool CopiesForOthers(const ir::Node& n) { return ir::SpeaksToOthers(n) && !ir::WaitsForOthers(n); }
+
+class Sharing {
+ public:
+  explicit Sharing(const ir::Graph& graph) : root_(graph.values.size()) {
+    for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ir::ValueId>(v);
+    for (const ir::Node& n : graph.nodes) {
+      const bool views = ViewedArgument(*n.op) >= 0;
+      if (!views && (n.op->is_pointwise() || IsProduct(n) || CopiesForOthers(n))) continue;
+      ir::ForEachUse(n, [&](ir::ValueId from) {
+        for (const ir::ValueId to : n.outputs) {
+          if (to == ir::kNoValue) continue;
+          const ir::Value &a = graph.value(from), &b = graph.value(to);
+          if (views || (a.sizes == b.sizes && a.dtype == b.dtype)) root_[At(RootOf(to))] = RootOf(from);
+        }
+      });
+    }
+  }
+
+  ir::ValueId RootOf(ir::ValueId v) const {
+    while (root_[At(v)] != v) v = root_[At(v)];
+    return v;
+  }
+
+ private:
+  std::vector<ir::ValueId> root_;
+};
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_SHARING_H_
