@@ -99,9 +99,10 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
       memory_.resize(saved_.size());
       memory_[i] = {inputs[At(s.index)].storage(), inputs[At(s.index)].storage_offset()};
     }
-    if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
+    if (s.of_written < 0) continue;
     const bool uncounted = !s.is_new && plan_->joint().inputs[At(s.of_written)].mutated_uncounted;
     if (uncounted) written_uncounted_.push_back({i, as_it_is(s.of_written)});
+    if (!inputs[At(s.of_written)].requires_grad()) continue;
     // A write without gradients leaves the history as it is.
     if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
     edges_of_written_.resize(saved_.size());

@@ -223,16 +223,21 @@ void FusedExecutable::AllowOverwrites(absl::Span<const Overwrite> overwrites) {
     const ValueId result = graph_.outputs[static_cast<std::size_t>(o.output)].value;
     if (input.overlap_class != 0 || result == kNoValue || outputs_of[static_cast<std::size_t>(result)] != 1) continue;
     if (const std::size_t s = FindEarlyWrite(graph_, steps_, result, input.value); s < steps_.size()) {
-      if (steps_[s]->WriteOver(result, input.value)) first_write_ = std::min(first_write_, s);
+      if (steps_[s]->WriteOver(result, input.value)) BeginWritesAt(s);
       continue;
     }
     const std::size_t last = LastReader(input.value);
     for (std::size_t s = std::max(kernels, last); s < steps_.size(); ++s) {
       if (!steps_[s]->WriteOver(result, input.value)) continue;
-      first_write_ = std::min(first_write_, s);
+      BeginWritesAt(s);
       break;
     }
   }
+}
+
+void FusedExecutable::BeginWritesAt(std::size_t step) {
+  first_write_ = std::min(first_write_, step);
+  overwrites_ = true;
 }
 
 absl::Status FusedExecutable::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
@@ -357,7 +362,7 @@ absl::Status FusedExecutable::RunToEnding(absl::Span<const at::Tensor> inputs, a
   std::vector<std::int64_t> exprs;
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
   EndingPlan plan;
-  if (!WritesInputs()) plan = PlanEnding(graph_, steps_, apart, exprs);
+  if (!overwrites_) plan = PlanEnding(graph_, steps_, apart, exprs);
   std::vector<at::Tensor> slots = SlotsFor(inputs);
   GiveConstants(&slots);
   CallState call{slots, symbols, exprs, /*fresh=*/false, plan.kept.empty() ? nullptr : &plan.kept};

@@ -58,6 +58,7 @@ class FusedExecutable final : public Executable {
   void GiveConstants(std::vector<at::Tensor>* slots) const;
   absl::Status GiveOutput(const CallState& call, std::size_t output, absl::Span<at::Tensor> outputs) const;
   absl::Status LayOutResult(const CallState& call, std::size_t output, at::Tensor* t) const;
+  void BeginWritesAt(std::size_t step);
   void FindLaidOut();
   void FindLastReads(const std::vector<int>& last_read);
 
@@ -68,6 +69,7 @@ class FusedExecutable final : public Executable {
   // By output: the last step that reads its value; past the end where the output is another's, too.
   std::vector<std::size_t> last_read_;
   std::size_t first_write_ = SIZE_MAX;  // step that writes an input; 0 where one speaks to others
+  bool overwrites_ = false;             // a step writes an input
 };
 
 }  // namespace framefuse::fusion
