@@ -291,3 +291,45 @@ def views_that_are_saved_of_what_is_detached():
         return torch.autograd.grad(sum((t * t).sum() for t in first), leaves)
 
     return Case(f, leaf(), look=look, forward_only=True)
+
+
+@program(whole=False)
+def an_input_without_a_history():
+    """Nodes have saved it: a second derivative reads what `t.data` was given."""
+
+    def once(x, w, t):
+        y = t * x * w
+        t.data.mul_(3)
+        return y
+
+    def under_functions(x, w, t):
+        y = (t * x).sin() * (w * t).cos()
+        t.data.mul_(3)
+        return y
+
+    def twice(x, w, t):
+        y = t * x * w
+        t.data.mul_(3)
+        y = y * (t * x)
+        t.data.mul_(2)
+        return y
+
+    def through_a_view(x, w, t):
+        y = t[:2] * x[:2] * w[:2]
+        t.data.mul_(3)
+        return y
+
+    def run():
+        found = []
+        for f in (once, under_functions, twice, through_a_view):
+            x, w = [t * 0.5 for t in (leaf(), leaf(3, 0.5))]
+            t = torch.full((3,), 2.0)
+            torch._dynamo.graph_break()
+            y = f(x, w, t)
+            torch._dynamo.graph_break()
+            first = torch.autograd.grad(y.sum(), (x, w), create_graph=True)
+            second = torch.autograd.grad(sum((g * g).sum() for g in first), (x, w))
+            found += [t.detach() for t in (*first, *second)]
+        return found
+
+    return Case(run, forward_only=True)
