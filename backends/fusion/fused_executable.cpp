@@ -27,6 +27,7 @@
 #include "backends/fusion/probed.h"
 #include "backends/fusion/reduction.h"
 #include "backends/fusion/reuse_memory.h"
+#include "backends/fusion/sharing.h"
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
@@ -190,15 +191,12 @@ void FusedExecutable::FindLastReads(const std::vector<int>& last_read) {
 std::size_t FusedExecutable::LastReader(ValueId input) const {
   std::set<ValueId> same = {input};
   for (const ir::Node& n : graph_.nodes) {
-    bool reads = false;
-    ir::ForEachUse(n, [&](ValueId v) { reads = reads || same.contains(v); });
-    if (!reads) continue;
-    const bool views = ViewedArgument(*n.op) >= 0;
-    for (ValueId v : n.outputs) {
-      if (v == kNoValue) continue;
-      const ir::Value &made = graph_.value(v), &base = graph_.value(input);
-      if (views || (!n.op->is_pointwise() && made.sizes == base.sizes && made.dtype == base.dtype)) same.insert(v);
-    }
+    ir::ForEachUse(n, [&](ValueId from) {
+      if (!same.contains(from)) return;
+      for (ValueId to : n.outputs) {
+        if (to != kNoValue && MayShare(graph_, n, from, to)) same.insert(to);
+      }
+    });
   }
   for (const ir::Output& o : graph_.outputs) {
     if (same.contains(o.value)) return steps_.size();

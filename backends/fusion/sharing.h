@@ -17,18 +17,22 @@ namespace framefuse::fusion {
 // It speaks to other processes of a copy of its arguments.
 inline bool CopiesForOthers(const ir::Node& n) { return ir::SpeaksToOthers(n) && !ir::WaitsForOthers(n); }
 
+// `to`, a result of n, may lie in the memory of `from`, which n is given.
+inline bool MayShare(const ir::Graph& graph, const ir::Node& n, ir::ValueId from, ir::ValueId to) {
+  if (ViewedArgument(*n.op) >= 0) return true;
+  if (n.op->is_pointwise() || IsProduct(n) || CopiesForOthers(n)) return false;
+  const ir::Value &a = graph.value(from), &b = graph.value(to);
+  return a.sizes == b.sizes && a.dtype == b.dtype;
+}
+
 class Sharing {
  public:
   explicit Sharing(const ir::Graph& graph) : root_(graph.values.size()) {
     for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ir::ValueId>(v);
     for (const ir::Node& n : graph.nodes) {
-      const bool views = ViewedArgument(*n.op) >= 0;
-      if (!views && (n.op->is_pointwise() || IsProduct(n) || CopiesForOthers(n))) continue;
       ir::ForEachUse(n, [&](ir::ValueId from) {
         for (const ir::ValueId to : n.outputs) {
-          if (to == ir::kNoValue) continue;
-          const ir::Value &a = graph.value(from), &b = graph.value(to);
-          if (views || (a.sizes == b.sizes && a.dtype == b.dtype)) root_[At(RootOf(to))] = RootOf(from);
+          if (to != ir::kNoValue && MayShare(graph, n, from, to)) root_[At(RootOf(to))] = RootOf(from);
         }
       });
     }
