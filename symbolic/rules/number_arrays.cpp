@@ -16,6 +16,7 @@
 #include "guards/leaf/value.h"
 #include "symbolic/rules/numpy_scalars.h"
 #include "symbolic/rules/self_holding.h"
+#include "symbolic/tracing/later_writes.h"
 
 namespace framefuse {
 namespace {
@@ -213,10 +214,8 @@ bool IsOwnTypeOfNumbers(BorrowedRef object) {
   return own.get() == object.get();
 }
 
-bool IsWritten(BorrowedRef fake) {
-  const at::Tensor& t = THPVariable_Unpack(fake.get());
-  return !t.is_inference() && t._version() > 0;
-}
+// No version counts what is written through `x.data`, or to an inference tensor.
+bool IsWritten(BorrowedRef fake) { return tracing::IsWrittenFrom(fake, 0); }
 
 bool MayBeWritten(BorrowedRef fake) { return THPVariable_Unpack(fake.get()).is_inference() || IsWritten(fake); }
 

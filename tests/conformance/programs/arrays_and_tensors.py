@@ -297,3 +297,40 @@ def arrays_that_were_there_before_their_tensors():
 
     steps = numbers()
     return Case(f, vector(), then=[lambda: Args(vector(4))])
+
+
+@program(whole=False)
+def of_a_tensor_that_is_written_uncounted():
+    """Numpy reads what the tensor was written with through `x.data`, or as an inference tensor."""
+
+    def by_data(x, a):
+        before = a * 3
+        x.data.mul_(2)
+        return before, a + 1
+
+    def of_a_part(x, a):
+        before = a[1:] * 3
+        x.data[:2].add_(1)
+        return before, a.sum(), a[0]
+
+    def by_a_detached_one(x, a):
+        before = np.stack([a, a])
+        x.detach().mul_(2)
+        return before, a + 1
+
+    def in_inference_mode(x, a):
+        before = a * 3
+        x.mul_(2)
+        return before, a + 1
+
+    def run():
+        found = []
+        for f in (by_data, of_a_part, by_a_detached_one, in_inference_mode):
+            with torch.inference_mode(f is in_inference_mode):
+                x = torch.arange(4.0)
+                a = x.numpy()
+                torch._dynamo.graph_break()
+                found += [f(x, a), x.clone()]
+        return found
+
+    return Case(run, forward_only=True)
