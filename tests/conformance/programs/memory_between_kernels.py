@@ -44,6 +44,19 @@ def product_under_two_names_in_one_kernel():
 
 
 @program(graphs=1)
+def view_of_a_product_read_again_behind_its_kernel():
+    w, wide = _weight(), (torch.arange(72.0).reshape(12, 6) * 0.3).cos()
+
+    def f(x):
+        y = x @ w
+        rows = y.view(3, 12)
+        z = (y.tanh() * 2) @ w
+        return rows @ (wide + z.sum())
+
+    return _twice(f, matrix(6, 6))
+
+
+@program(graphs=1)
 def view_of_a_product_among_the_results():
     w = _weight()
 
