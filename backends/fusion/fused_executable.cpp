@@ -30,6 +30,7 @@
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
+#include "backends/fusion/step_uses.h"
 #include "backends/fusion/why_not.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
@@ -41,6 +42,7 @@
 #include "backends/runtime/torch_error.h"
 #include "common/logging.h"
 #include "common/status.h"
+#include "common/trace.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -150,6 +152,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
     if (o.value != kNoValue) last[static_cast<std::size_t>(o.value)] = -1;
   }
   FindLaidOut();
+  if (TraceEnabled()) uses_ = std::make_unique<StepUses>(graph_.name, steps_.size());
   release_.resize(steps_.size());
   for (std::size_t v = 0; v < last.size(); ++v) {
     if (last[v] >= 0) release_[static_cast<std::size_t>(last[v])].push_back(static_cast<ValueId>(v));
@@ -298,7 +301,8 @@ absl::Status FusedExecutable::RunSteps(CallState& call, std::size_t from, std::s
                                        const AfterStep* after) const {
   const bool profiled = at::hasCallbacks();
   for (std::size_t s = from; s < to; ++s) {
-    absl::Status status = RunStep(*steps_[s], call, profiled);
+    const auto run = [&] { return RunStep(*steps_[s], call, profiled); };
+    absl::Status status = ABSL_PREDICT_FALSE(uses_ != nullptr) ? uses_->Measure(s, *steps_[s], call, run) : run();
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);
       // Operators say themselves whether they came to the first write.

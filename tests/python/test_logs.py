@@ -157,6 +157,41 @@ def test_each_artifact_prints_something_useful(name, monkeypatch, capsys):
     assert not re.search(r" at 0x[0-9a-f]{6}", text) or name in ("guards", "recompiles", "trace")
 
 
+class Block(torch.nn.Module):
+    def forward(self, x):
+        y = x.relu()
+        print("between")
+        return y * 2
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        factor = x.sin()
+        return self.block(x + 1) * factor
+
+
+def test_bytecode_of_a_module_is_the_programs(capsys):
+    framefuse.reset()
+    with framefuse.capture_logs("-all", "bytecode") as records:
+        framefuse.compile(Model())(torch.ones(2))
+    texts = [text for _, text in records]
+    first = texts[0]
+    assert not any("_wrapped_call_impl" in text or "_call_impl" in text for text in texts), texts
+    outer, inner = first.split("  inlined ")
+    assert re.match(r"Model.forward \(.*test_logs.py:\d+\): captured up to a graph break\n", outer)
+    assert re.match(r"Block.forward \(.*test_logs.py:\d+\)\n", inner)
+    assert re.search(r"\| +\d+  LOAD_FAST.* x", outer) and len(re.findall(r"\n      > ", first)) == 2
+    # What lives on, by the name that the program has for it.
+    assert re.search(r"live in Model.forward at \d+:(\n +\w.* = .*)*\n +factor = graph_output\[\d\]", outer), outer
+    assert re.search(r"live in Block.forward at \d+:(\n +\w.* = .*)*\n +y = graph_output\[\d\]", inner), inner
+    rest = next(text for text in texts[1:] if text.startswith("Block.forward"))
+    assert "captured to its end" in rest and re.search(r"\| +\d+  RETURN_VALUE", rest) and not re.search(r"\| +\d+  LOAD_GLOBAL", rest)
+
+
 # ---------------------------------------------------------------- Python's logging
 
 
