@@ -114,7 +114,7 @@ PRINTS = {
     "trace": [r"test_logs.py:\d+ in program: +\d+ LOAD_CONST 'between'", r"\[.*Tensor Float\[3, ?5\]"],
     "guards": [r"def program\(L, G, B, function\):", r"is_tensor\(L\['x'\]"],
     "recompiles": [r"recompiling program \(.*test_logs.py:\d+\)", r"size mismatch at dim 0: expected 3, actual 6"],
-    "dynamic": [r"s\d.*at .*test_logs.py:\d+"],
+    "dynamic": [r"s\d.*at .*test_logs.py:\d+", r"s\d is L\['x'\]\.size\(0\)"],
     "graph_breaks": [r"graph break at .*test_logs.py:\d+ in program: print\(\"between\"\)", r"builtins.print", r"hint: print outside"],
     "fallbacks": [r"generates \(.*\) runs as Python: an async generator function", r"hint: compile the functions that it calls"],
     "graph": [r"aten.sin", r"aten.mm"],
