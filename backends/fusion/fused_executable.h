@@ -67,7 +67,7 @@ class FusedExecutable final : public Executable {
   std::vector<bool> laid_out_;                     // outputs that are to have the recorded layout
   // By output: the last step that reads its value; past the end where the output is another's, too.
   std::vector<std::size_t> last_read_;
-  std::unique_ptr<StepUses> uses_;  // for the trace; null without one
+  std::unique_ptr<StepUses> uses_;      // for the trace; null without one
   std::size_t first_write_ = SIZE_MAX;  // step that writes an input; 0 where one speaks to others
 };
 

@@ -1,7 +1,6 @@
-// StepUses: what the trace tells of an executable at work (docs/trace.md): how often the kernels of each step ran on the
-// CPU, how long that took, the bytes that they read and wrote, and how much memory was in use.
-// Invariant: changes nothing of a run. Only executables made while the trace is on have one; others pay a test of a
-// pointer. Thread-safe.
+// StepUses: what the trace tells of an executable at work (docs/trace.md): how often the kernels of each step ran on
+// the CPU, how long that took, the bytes that they read and wrote, and how much memory was in use. Invariant: changes
+// nothing of a run. Only executables made while the trace is on have one; others pay a test of a pointer. Thread-safe.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_STEP_USES_H_
 #define FRAMEFUSE_BACKENDS_FUSION_STEP_USES_H_
 

@@ -174,9 +174,8 @@ std::string LiveText(const ResumeFrame& frame, PyCodeObject* code, const Values&
   for (const SlotRecipe& slot : frame.slots) {
     if (slot.value == kNoRecipe) continue;
     const int locals = frame_ops::SlotCount(code);
-    const std::string name = slot.slot < locals
-                                 ? PlainText(PyTuple_GET_ITEM(code->co_localsplusnames, slot.slot))
-                                 : absl::StrCat("stack ", slot.slot - locals);
+    const std::string name = slot.slot < locals ? PlainText(PyTuple_GET_ITEM(code->co_localsplusnames, slot.slot))
+                                                : absl::StrCat("stack ", slot.slot - locals);
     absl::StrAppend(&text, "\n      ", name, " = ", values.Text(slot.value));
   }
   return text;
@@ -213,7 +212,7 @@ std::string ListingOf(PyCodeObject* code, Covered covered) {
 // `shown`: the code that the log's title names.
 std::string StoppedText(const Closed& closed, const Values& values, PyCodeObject* shown, int begin) {
   const std::vector<ResumeFrame>& frames = closed.entry->resume->frames;
-  std::string text;
+  std::string text, live;
   for (std::size_t i = 0; i < frames.size() && i < closed.stopped.size(); ++i) {
     if (closed.stopped[i].calls_module) continue;
     PyCodeObject* const code = closed.stopped[i].code.get();
@@ -222,10 +221,10 @@ std::string StoppedText(const Closed& closed, const Values& values, PyCodeObject
     if (i > 0 && !(text.empty() && code == shown)) absl::StrAppend(&text, "\n  inlined ", TitleOf(code));
     const int end = innermost ? f.next_instruction : f.call_instruction;
     absl::StrAppend(&text, ListingOf(code, {i == 0 ? begin : 0, end, true}));
-    absl::StrAppend(&text, "\n    live in ", i == 0 ? "this frame" : QualifiedNameOf(code), " at ",
+    absl::StrAppend(&live, "\n    live in ", i == 0 ? "this frame" : QualifiedNameOf(code), " at ",
                     f.next_instruction * 2, ":", LiveText(f, code, values));
   }
-  return absl::StrCat(text, "\n  resumes after: ", closed.entry->resume->reason.Text());
+  return absl::StrCat(text, "\n  resumes after: ", closed.entry->resume->reason.Text(), live);
 }
 
 // Torch's own frames between the call of a module and its forward() are left out.

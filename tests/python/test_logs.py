@@ -181,15 +181,29 @@ def test_bytecode_of_a_module_is_the_programs(capsys):
     texts = [text for _, text in records]
     first = texts[0]
     assert not any("_wrapped_call_impl" in text or "_call_impl" in text for text in texts), texts
-    outer, inner = first.split("  inlined ")
+    listings, live = re.split("  resumes after: .*builtins.print", first)
+    outer, inner = listings.split("  inlined ")
     assert re.match(r"Model.forward \(.*test_logs.py:\d+\): captured up to a graph break\n", outer)
     assert re.match(r"Block.forward \(.*test_logs.py:\d+\)\n", inner)
     assert re.search(r"\| +\d+  LOAD_FAST.* x", outer) and len(re.findall(r"\n      > ", first)) == 2
     # What lives on, by the name that the program has for it.
-    assert re.search(r"live in Model.forward at \d+:(\n +\w.* = .*)*\n +factor = graph_output\[\d\]", outer), outer
-    assert re.search(r"live in Block.forward at \d+:(\n +\w.* = .*)*\n +y = graph_output\[\d\]", inner), inner
+    assert re.search(r"live in Model.forward at \d+:(\n +\w.* = .*)*\n +factor = graph_output\[\d\]", live), live
+    assert re.search(r"live in Block.forward at \d+:(\n +\w.* = .*)*\n +y = graph_output\[\d\]", live), live
     rest = next(text for text in texts[1:] if text.startswith("Block.forward"))
     assert "captured to its end" in rest and re.search(r"\| +\d+  RETURN_VALUE", rest) and not re.search(r"\| +\d+  LOAD_GLOBAL", rest)
+
+
+def test_what_torchs_call_of_a_module_reads_stands_at_its_forward(capsys):
+    framefuse.reset()
+    compiled = framefuse.compile(Model())
+    with framefuse.capture_logs("-all", "recompiles", "dynamic", "guards") as records:
+        for size in (2, 3):
+            compiled(torch.ones(size))
+    texts = {name: "\n".join(text for artifact, text in records if artifact == name) for name in ("recompiles", "dynamic", "guards")}
+    line = Model.forward.__code__.co_firstlineno
+    assert f"expected 2, actual 3 (test_logs.py:{line})" in texts["recompiles"]
+    assert f" at test_logs.py:{line}" in texts["dynamic"]
+    assert "module.py" not in "".join(texts.values())
 
 
 # ---------------------------------------------------------------- Python's logging
