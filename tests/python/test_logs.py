@@ -193,6 +193,17 @@ def test_bytecode_of_a_module_is_the_programs(capsys):
     assert "captured to its end" in rest and re.search(r"\| +\d+  RETURN_VALUE", rest) and not re.search(r"\| +\d+  LOAD_GLOBAL", rest)
 
 
+def test_instructions_without_a_line_are_traced_at_the_functions_head():
+    framefuse.reset()
+
+    def closes(x):
+        return [v + x for v in (x, x)]  # x is a cell: its instruction has no line
+
+    with framefuse.capture_logs("-all", "trace") as records:
+        framefuse.compile(closes)(torch.ones(2))
+    assert records and not [text for _, text in records if re.search(r":-?[01] in ", text)]
+
+
 def test_what_torchs_call_of_a_module_reads_stands_at_its_forward(capsys):
     framefuse.reset()
     compiled = framefuse.compile(Model())
