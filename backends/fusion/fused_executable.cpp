@@ -297,12 +297,15 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   return absl::OkStatus();
 }
 
+ABSL_ATTRIBUTE_COLD absl::Status FusedExecutable::RunMeasured(std::size_t s, CallState& call, bool profiled) const {
+  return uses_->Measure(s, *steps_[s], call, [&] { return RunStep(*steps_[s], call, profiled); });
+}
+
 absl::Status FusedExecutable::RunSteps(CallState& call, std::size_t from, std::size_t to,
                                        const AfterStep* after) const {
   const bool profiled = at::hasCallbacks();
   for (std::size_t s = from; s < to; ++s) {
-    const auto run = [&] { return RunStep(*steps_[s], call, profiled); };
-    absl::Status status = ABSL_PREDICT_FALSE(uses_ != nullptr) ? uses_->Measure(s, *steps_[s], call, run) : run();
+    absl::Status status = uses_ == nullptr ? RunStep(*steps_[s], call, profiled) : RunMeasured(s, call, profiled);
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);
       // Operators say themselves whether they came to the first write.

@@ -53,6 +53,7 @@ class FusedExecutable final : public Executable {
   using AfterStep = absl::FunctionRef<absl::Status(const CallState& call, std::size_t step)>;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                        absl::Span<at::Tensor> outputs, const AfterStep* after = nullptr) const;
+  absl::Status RunMeasured(std::size_t s, CallState& call, bool profiled) const;
   absl::Status RunSteps(CallState& call, std::size_t from, std::size_t to, const AfterStep* after) const;
   std::vector<at::Tensor> SlotsFor(absl::Span<const at::Tensor> inputs) const;
   void GiveConstants(std::vector<at::Tensor>* slots) const;
