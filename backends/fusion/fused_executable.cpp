@@ -31,6 +31,7 @@
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
+#include "backends/fusion/step_uses.h"
 #include "backends/fusion/why_not.h"
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
@@ -42,6 +43,7 @@
 #include "backends/runtime/torch_error.h"
 #include "common/logging.h"
 #include "common/status.h"
+#include "common/trace.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -151,6 +153,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
     if (o.value != kNoValue) last[static_cast<std::size_t>(o.value)] = -1;
   }
   FindLaidOut();
+  if (TraceEnabled()) uses_ = std::make_unique<StepUses>(graph_.name, steps_.size());
   release_.resize(steps_.size());
   for (std::size_t v = 0; v < last.size(); ++v) {
     if (last[v] >= 0) release_[static_cast<std::size_t>(last[v])].push_back(static_cast<ValueId>(v));
@@ -298,12 +301,16 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   return absl::OkStatus();
 }
 
+ABSL_ATTRIBUTE_COLD absl::Status FusedExecutable::RunMeasured(std::size_t s, CallState& call, bool profiled) const {
+  return uses_->Measure(s, *steps_[s], call, [&] { return RunStep(*steps_[s], call, profiled); });
+}
+
 template <typename Chosen>
 absl::Status FusedExecutable::RunSteps(CallState& call, const Chosen& chosen, const AfterStep* after) const {
   const bool profiled = at::hasCallbacks();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (!chosen(s)) continue;
-    absl::Status status = RunStep(*steps_[s], call, profiled);
+    absl::Status status = uses_ == nullptr ? RunStep(*steps_[s], call, profiled) : RunMeasured(s, call, profiled);
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);
       // Operators say themselves whether they came to the first write.

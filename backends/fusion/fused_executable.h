@@ -16,6 +16,7 @@
 namespace framefuse::fusion {
 
 class Step;
+class StepUses;
 struct CallState;
 
 // Tensors of zeros that torch made without memory, with rules of their own (0 * inf is 0): no kernel can read them, and
@@ -52,6 +53,7 @@ class FusedExecutable final : public Executable {
   using AfterStep = absl::FunctionRef<absl::Status(const CallState& call, std::size_t step)>;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                        absl::Span<at::Tensor> outputs, const AfterStep* after = nullptr) const;
+  absl::Status RunMeasured(std::size_t s, CallState& call, bool profiled) const;
   template <typename Chosen>
   absl::Status RunSteps(CallState& call, const Chosen& chosen, const AfterStep* after) const;
   std::vector<at::Tensor> SlotsFor(absl::Span<const at::Tensor> inputs) const;
@@ -68,6 +70,7 @@ class FusedExecutable final : public Executable {
   std::vector<bool> laid_out_;                     // outputs that are to have the recorded layout
   // By output: the last step that reads its value; past the end where the output is another's, too.
   std::vector<std::size_t> last_read_;
+  std::unique_ptr<StepUses> uses_;      // for the trace; null without one
   std::size_t first_write_ = SIZE_MAX;  // step that writes an input; 0 where one speaks to others
   bool overwrites_ = false;             // a step writes an input
 };

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as tree
 _GUARD = re.compile(r"^\s*if not \((?P<condition>.*)\): return False(?P<place>  # .*)?$|^\s*if not (?P<call>\w+\(.*\)): return False(?P<note>  # .*)?$")
 _ROOTS = {"G": "globals", "B": "builtins", "function": "the function itself"}
 _MOST_CALLERS = 4
+_SMALL_PHASE = 0.02  # of the whole
 
 
 def short(report) -> str:
@@ -22,7 +23,7 @@ def short(report) -> str:
     if report.break_reasons:
         lines.append("Break Reasons:")
     for number, reason in enumerate(report.break_reasons, 1):
-        lines.append(f"  Break Reason {number}: {_place(reason.user_stack[-1])}")
+        lines.append(f"  Break Reason {number}{_in_brackets(reason.compile_id)}: {_place(reason.user_stack[-1])}")
         if reason.expression and reason.expression != reason.user_stack[-1].line:
             lines.append(f"    At: {reason.expression}")
         if reason.module:
@@ -38,8 +39,9 @@ def short(report) -> str:
         lines += _told(reason, hint)
     if report.compile_times:
         lines.append("Compile Times:")
-        width = max(len(name) for name in report.compile_times)
-        lines += [f"  {name:<{width}} {seconds * 1e3:10.2f} ms" for name, seconds in report.compile_times.items()]
+        times = list(_shown_times(report.compile_times))
+        width = max(len(name) for name, _ in times)
+        lines += [f"  {name:<{width}} {seconds * 1e3:10.2f} ms" for name, seconds in times]
     return "\n".join(lines) + "\n"
 
 
@@ -67,7 +69,7 @@ def html(report) -> str:
     rows += [("ran as Python", _place(f.function), f.reason, f.hint) for f in report.fallbacks]
     if rows:
         _table(root, ("what", "where", "why", "fix"), rows)
-    _table(root, ("stage", "ms"), [(name, f"{seconds * 1e3:.2f}") for name, seconds in report.compile_times.items()])
+    _table(root, ("stage", "ms"), [(name, f"{seconds * 1e3:.2f}") for name, seconds in _shown_times(report.compile_times)])
     details = tree.SubElement(root, "details")
     tree.SubElement(details, "summary").text = "operations, guards and graphs"
     tree.SubElement(details, "pre").text = whole(report)
@@ -121,7 +123,22 @@ def _about(condition):
 
 def _id(report, number):
     """` [2/1]`, the graph's compilation; a report made by hand has none."""
-    return f" [{report.compile_ids[number - 1]}]" if number <= len(report.compile_ids) else ""
+    return _in_brackets(report.compile_ids[number - 1] if number <= len(report.compile_ids) else "")
+
+
+def _in_brackets(id):
+    return f" [{id}]" if id else ""
+
+
+def _shown_times(times):
+    """Phases of the backend that take next to nothing are one row; `compile_times` has each."""
+    all = sum(seconds for name, seconds in times.items() if ": " not in name)
+    rest = {name: seconds for name, seconds in times.items() if ": " in name and seconds < _SMALL_PHASE * all}
+    if len(rest) < 2:
+        rest = {}
+    yield from ((name, seconds) for name, seconds in times.items() if name not in rest)
+    if rest:
+        yield f"backend: {len(rest)} short phases", sum(rest.values())
 
 
 def _told(reason, hint):

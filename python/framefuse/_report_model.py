@@ -2,23 +2,24 @@
 
 import collections
 import dataclasses
+import pathlib
 from typing import Any
 
 from framefuse._explain_text import grouped, without_addresses
 from framefuse._report_graph import Drawing, draw
+from framefuse._report_work import Kernel, Memory, kernels_by_compile, memory_of
 from framefuse._trace import Event
 
 _LINES_AROUND = 4  # a line that something is said of
 _COLOURS = 8
-_LONGEST_TITLE = 100
 MOST_GRAPHS, MOST_COMPILES = 400, 1000  # that the page shows: a browser has to take it
 # What is worst comes first; what is measured goes by the time that it cost.
 _WEIGHTS = {"bug": 3, "limit": 2, "measured": 1, "fallback": 0}
 # What goes away with what is said of another place.
 _FOLLOWS = ("waiting", "idle_rest", "below_recompile_limit")
-_LOG_TITLES = {
+LOG_TITLES = {
     "fusion": "Fusion groups, and why nodes are apart",
-    "output_code": "Kernels",
+    "output_code": "Text of the kernels",
     "aot": "Forward and backward graphs",
     "effects": "Writes after the graph",
     "dynamic": "Facts about sizes",
@@ -69,7 +70,8 @@ class Compile:
     guards: "dict[str, list[str]]" = dataclasses.field(default_factory=dict)
     calls: "list[tuple[str, list[str]]]" = dataclasses.field(default_factory=list)
     drawing: "Drawing | None" = None
-    logs: "list[tuple[str, str, str]]" = dataclasses.field(default_factory=list)  # artifact, title, text
+    logs: "list[tuple[str, str]]" = dataclasses.field(default_factory=list)  # artifact, text
+    kernels: "list[Kernel]" = dataclasses.field(default_factory=list)  # as they ran
     use: "Event | None" = None  # what its entry was used for, if it has one
 
     @property
@@ -99,7 +101,8 @@ class Process:
     bugs: "list[Event]" = dataclasses.field(default_factory=list)
     fixes: "list[Fix]" = dataclasses.field(default_factory=list)
     sources: "list[tuple[str, list[Line]]]" = dataclasses.field(default_factory=list)
-    other_logs: "list[tuple[str, str, str]]" = dataclasses.field(default_factory=list)
+    other_logs: "list[tuple[str, str]]" = dataclasses.field(default_factory=list)
+    memory: "list[Memory]" = dataclasses.field(default_factory=list)
 
     @property
     def graphs(self) -> "list[Compile]":
@@ -132,6 +135,10 @@ def process_of(events: "list[Event]") -> Process:
     _add_logs(process, by_kind["log"])
     process.breaks = _breaks(by_kind["graph_break"])
     _add_uses(process, by_kind["use"])
+    process.memory = memory_of(by_kind["memory"])
+    kernels = kernels_by_compile(by_kind["kernel"])
+    for compile in process.compiles:
+        compile.kernels = kernels.get(compile.id, [])
     process.fallbacks = by_kind["fallback"]
     process.bugs = by_kind["bug"]
     process.sources = _sources(process, by_kind["source"])
@@ -160,6 +167,7 @@ def module_text(place: Event) -> str:
 
 
 def _compile(event: Event, start: float, graphs: int) -> Compile:
+    event = {**event, "recompiles": [{name: without_addresses(text) for name, text in failed.items()} for failed in event["recompiles"]]}
     times = event["times"]
     compile = Compile(event.get("id", ""), event, event["begun"] - start, times["capture"] + times["backend"])
     if event["outcome"] == "graph":
@@ -177,10 +185,7 @@ def _compile(event: Event, start: float, graphs: int) -> Compile:
 def _add_logs(process: Process, events: "list[Event]") -> None:
     last = {compile.id: compile for compile in process.compiles}
     for event in events:
-        artifact: str = event["artifact"]
-        first, _, rest = event["text"].strip().partition("\n")
-        title = _LOG_TITLES.get(artifact, artifact) + (f": {first[:_LONGEST_TITLE]}" if rest else "")
-        log = (artifact, title, event["text"])
+        log = (event["artifact"], event["text"].strip())
         compile = last.get(event.get("id", ""))
         (process.other_logs if compile is None else compile.logs).append(log)
 
@@ -230,7 +235,7 @@ def _sources(process: Process, events: "list[Event]") -> "list[tuple[str, list[L
     for event in events:
         file, texts = event["file"], event["text"].splitlines()
         marked = sorted(line for name, line in {**graphs, **breaks, **ways} if name == file and 0 < line <= len(texts))
-        if marked:
+        if marked and pathlib.Path(file).parent != pathlib.Path(__file__).parent:  # what stands in for torch's functions is not the program's
             files.append((file, _shown(file, texts, marked, (graphs, breaks, ways))))
     return files
 
@@ -251,9 +256,10 @@ def _fixes(process: Process) -> "list[Fix]":
     fixes = [Fix("bug", "An error of framefuse's own", "", _called_from(bug), bug["text"], "please report it", (_WEIGHTS["bug"],)) for bug in process.bugs]
     fixes += [_fix_of_fallback(event) for event in process.fallbacks if event["kind"] not in _FOLLOWS]
     fixes += [_fix_of_break(found) for found in process.breaks]
-    again: "dict[str, list[Compile]]" = collections.defaultdict(list)
+    # What changes for one piece of a function changes for those behind its breaks, too.
+    again: "dict[tuple[str, str], list[Compile]]" = collections.defaultdict(list)
     for compile in process.recompiles:
-        again[compile.id.partition("/")[0]].append(compile)
+        again[_called_from(compile.event) or compile.id.partition("/")[0], compile.event["recompiles"][0]["hint"]].append(compile)
     fixes += [_fix_of_recompiles(compiles) for compiles in again.values()]
     return sorted(fixes, key=lambda fix: fix.weight, reverse=True)
 
@@ -280,9 +286,12 @@ def _fix_of_break(found: Break) -> Fix:
 
 def _fix_of_recompiles(compiles: "list[Compile]") -> Fix:
     seconds = sum(compile.seconds for compile in compiles)
-    last = compiles[-1]
-    failed = last.event["recompiles"][0]
-    title = f"Compiled again {len(compiles)} time{'s' if len(compiles) > 1 else ''}, {seconds * 1e3:.0f} ms"
-    source = _called_from(last.event)
+    first = compiles[0]
+    pieces = len({compile.id.partition("/")[0] for compile in compiles})
+    failed = list(dict.fromkeys(compile.event["recompiles"][0]["text"] for compile in compiles))
+    title = f"Compiled again {len(compiles)} time{'s' if len(compiles) > 1 else ''}"
+    title += (f" in {pieces} pieces" if pieces > 1 else "") + f", {seconds * 1e3:.0f} ms"
+    reason = failed[0] + (f"; {len(failed) - 1} more of that kind" if len(failed) > 1 else "")
+    source = _called_from(first.event)
     weight = (_WEIGHTS["measured"], seconds)
-    return Fix("recompiles", title, place_text(last.event), source, failed["text"], failed["hint"], weight, "timeline")
+    return Fix("recompiles", title, place_text(first.event), source, reason, first.event["recompiles"][0]["hint"], weight, "timeline")

@@ -5,7 +5,7 @@ import pathlib
 import jinja2
 import markupsafe
 
-from framefuse import _report_model
+from framefuse import _report_model, _report_work
 from framefuse._trace import Event
 
 
@@ -16,6 +16,7 @@ def page(processes: "list[list[Event]]", title: str) -> str:
     environment.filters["place"] = _report_model.place_text
     environment.filters["short"] = _report_model.short_path
     environment.filters["module"] = _report_model.module_text
+    environment.globals.update(log_titles=_report_model.LOG_TITLES, width=_report_work.WIDTH, height=_report_work.HEIGHT)
     environment.globals.update(marked=_marked, used=_used, most_graphs=_report_model.MOST_GRAPHS, most_compiles=_report_model.MOST_COMPILES)
     template = environment.from_string((pathlib.Path(__file__).parent / "_report.html.jinja").read_text(encoding="utf-8"))
     return template.render(title=title, processes=[_report_model.process_of(events) for events in processes])

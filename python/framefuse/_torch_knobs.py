@@ -34,7 +34,21 @@ _WITHOUT_EFFECT = {
     "force_parameter_static_shapes": (True, "sizes of parameters are always static"),
     "force_nn_module_property_static_shapes": (True, "numbers in modules become symbolic when they change"),
     "specialize_float": (False, "specialize_int holds for floats, too"),
+    "allow_rnn": (False, "recurrent layers are captured by themselves"),
+    "caching_precompile": (False, "framefuse.save_cache(path) and load_cache(path) keep what was compiled"),
+    "capture_autograd_function": (True, "autograd.Function is always captured"),
+    "capture_func_transforms": (True, "torch.func is always captured"),
+    "compiled_autograd": (False, "a backward inside of a compiled function is in its graph; others run in torch's engine"),
+    "guard_nn_modules": (True, "what is read of modules is always guarded"),
+    "ignore_logging_functions": (set(), "calls of logging stay in one graph by themselves"),
+    "nested_graph_breaks": (False, "after a break in a function that is called, that function goes on compiled by itself"),
+    "optimize_ddp": (True, "graphs are not split at DDP's buckets: a gradient goes to its leaf as soon as it is made"),
+    "reorderable_logging_functions": (set(), "print outside of the compiled function, or where torch.compiler.is_compiling() is false"),
+    "repro_after": (None, "python -m framefuse.doctor --minify script.py writes a program that shows the fault"),
+    "skip_nnmodule_hook_guards": (True, "hooks of modules are always guarded"),
+    "verbose": (False, "FRAMEFUSE_LOGS=+graph_breaks has whole stacks"),
 }
+_MEANS_NOTHING = "docs/migration.md has the settings that do"
 # Variable → (setting, value that it gives), where torch._dynamo is not imported yet.
 _ENVIRONMENT = {
     "TORCH_COMPILE_DISABLE": ("disable", lambda text: text == "1"),
@@ -121,6 +135,9 @@ def tell_of_ignored() -> None:
         value = getattr(settings, name, default)
         if value != default:
             warn_once(f"torch._dynamo.config.{name} = {value!r}", instead)
+    for name in settings._config:
+        if not settings._is_default(name) and not (name in _HONOURED or name in _OF_SIZES or name in _WITHOUT_EFFECT):
+            warn_once(f"torch._dynamo.config.{name}", _MEANS_NOTHING)
 
 
 def tell_of_others() -> None:
@@ -198,7 +215,7 @@ def _apply(name, value, by_user=True):
         if value != default:
             warn_once(f"torch._dynamo.config.{name} = {value!r}", instead)
     elif by_user and name not in _OF_SIZES:
-        warn_once(f"torch._dynamo.config.{name}", "docs/migration.md has the settings that do")
+        warn_once(f"torch._dynamo.config.{name}", _MEANS_NOTHING)
 
 
 def _is_set_by_torch():

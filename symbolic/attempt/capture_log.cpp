@@ -3,6 +3,8 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/logging.h"
@@ -18,10 +20,11 @@ namespace {
 
 constexpr int kMaxDepth = 4;
 
-std::string Title(frame_ops::Frame* frame) {
-  PyCodeObject* const code = ShownCode(frame_ops::View(frame));
+std::string TitleOf(PyCodeObject* code) {
   return absl::StrCat(QualifiedNameOf(code), " (", FileNameOf(code), ":", code->co_firstlineno, ")");
 }
+
+std::string Title(frame_ops::Frame* frame) { return TitleOf(ShownCode(frame_ops::View(frame))); }
 
 // ---------------------------------------------------------------- values that are rebuilt
 
@@ -66,9 +69,10 @@ class Values {
         return absl::StrCat("a method of ", step.children.size() > 1 ? Text(step.children[1], depth + 1) : "-");
       case RecipeOp::kCell:
         return absl::StrCat("cell(", Filled(id, RecipeOp::kFillCell, depth), ")");
+      case RecipeOp::kDictIterator:
+        return absl::StrCat("an iterator over ", all(0), ".", ObjectText(step), "()");
       case RecipeOp::kDeque:
       case RecipeOp::kSlice:
-      case RecipeOp::kDictIterator:
       case RecipeOp::kFillList:
       case RecipeOp::kFillDict:
       case RecipeOp::kFillCell:
@@ -169,43 +173,73 @@ std::string LiveText(const ResumeFrame& frame, PyCodeObject* code, const Values&
   std::string text;
   for (const SlotRecipe& slot : frame.slots) {
     if (slot.value == kNoRecipe) continue;
-    const int locals = code == nullptr ? 0 : frame_ops::SlotCount(code);
-    const std::string name = code != nullptr && slot.slot < locals
-                                 ? PlainText(PyTuple_GET_ITEM(code->co_localsplusnames, slot.slot))
-                                 : absl::StrCat("stack ", slot.slot - locals);
+    const int locals = frame_ops::SlotCount(code);
+    const std::string name = slot.slot < locals ? PlainText(PyTuple_GET_ITEM(code->co_localsplusnames, slot.slot))
+                                                : absl::StrCat("stack ", slot.slot - locals);
     absl::StrAppend(&text, "\n      ", name, " = ", values.Text(slot.value));
   }
   return text;
 }
 
-// The frame's instructions; `|` before those that the capture covers, `>` before the one where it ends.
-void LogBytecode(const CompiledEntry& entry, const Values& values, frame_ops::Frame* frame) {
-  PyCodeObject* const code = frame_ops::Code(frame);
-  const int offset = frame_ops::NextInstruction(frame);
+// What a capture covers of one frame's instructions, by their starts.
+struct Covered {
+  int begin = 0;
+  int end = 0;
+  bool breaks = false;  // at `end`
+};
+
+// `|` before instructions that the capture covers, `>` before the one where it ends.
+std::string ListingOf(PyCodeObject* code, Covered covered) {
   const Bytecode* bytecode = BytecodeOf(code);
-  if (bytecode == nullptr) return PyErr_Clear();
-  const ResumeFrame* root = entry.resume ? &entry.resume->frames.front() : nullptr;
-  const bool whole_chain = root != nullptr && entry.resume->frames.size() > 1;
-  const int end = root == nullptr ? bytecode->unit_count()
-                  : whole_chain   ? root->call_instruction
-                                  : root->next_instruction;
-  std::string text =
-      absl::StrCat(Title(frame), root == nullptr ? ": captured to its end" : ": captured up to a graph break");
+  if (bytecode == nullptr) {
+    PyErr_Clear();
+    return "";
+  }
+  std::string text;
   int line = -1;
   for (const Instruction& i : bytecode->instructions()) {
     const int here = LineOf(code, i.index);
     if (here != line && here > 0) absl::StrAppendFormat(&text, "\n  %5d  %s", here, SourceLine(code, here));
     line = here;
-    const char* mark = root != nullptr && i.start == end ? ">" : i.start >= offset && i.start < end ? "|" : " ";
+    const bool ends_here = covered.breaks && (i.start == covered.end || i.index == covered.end);
+    const char* mark = ends_here ? ">" : i.start >= covered.begin && i.start < covered.end ? "|" : " ";
     absl::StrAppendFormat(&text, "\n      %s %5d  %s", mark, i.start * 2, InstructionText(code, *bytecode, i));
   }
-  if (root != nullptr) {
-    absl::StrAppend(&text, "\n  resumes after: ", entry.resume->reason.Text());
-    for (const ResumeFrame& f : entry.resume->frames) {
-      const bool is_root = &f == root;
-      absl::StrAppend(&text, "\n    live in ", is_root ? "this frame" : values.Text(f.function), " at ",
-                      f.next_instruction * 2, ":", LiveText(f, is_root ? code : nullptr, values));
-    }
+  return text;
+}
+
+// Up to a break: the instructions of each frame of the program that is under way, and what lives on there.
+// `shown`: the code that the log's title names.
+std::string StoppedText(const Closed& closed, const Values& values, PyCodeObject* shown, int begin) {
+  const std::vector<ResumeFrame>& frames = closed.entry->resume->frames;
+  std::string text, live;
+  for (std::size_t i = 0; i < frames.size() && i < closed.stopped.size(); ++i) {
+    if (closed.stopped[i].calls_module) continue;
+    PyCodeObject* const code = closed.stopped[i].code.get();
+    const ResumeFrame& f = frames[i];
+    const bool innermost = i + 1 == frames.size();
+    if (i > 0 && !(text.empty() && code == shown)) absl::StrAppend(&text, "\n  inlined ", TitleOf(code));
+    const int end = innermost ? f.next_instruction : f.call_instruction;
+    absl::StrAppend(&text, ListingOf(code, {i == 0 ? begin : 0, end, true}));
+    absl::StrAppend(&live, "\n    live in ", i == 0 ? "this frame" : QualifiedNameOf(code), " at ",
+                    f.next_instruction * 2, ":", LiveText(f, code, values));
+  }
+  return absl::StrCat(text, "\n  resumes after: ", closed.entry->resume->reason.Text(), live);
+}
+
+// Torch's own frames between the call of a module and its forward() are left out.
+void LogBytecode(const Closed& closed, const Values& values, frame_ops::Frame* frame) {
+  const int begin = frame_ops::NextInstruction(frame);
+  PyCodeObject* const shown = ShownCode(frame_ops::View(frame));
+  std::string text = TitleOf(shown);
+  if (closed.entry->resume) {
+    absl::StrAppend(&text, ": captured up to a graph break", StoppedText(closed, values, shown, begin));
+  } else if (CallsModule(frame) && !frame_ops::IsStarting(frame)) {
+    absl::StrAppend(&text, ": captured to its end\n  what is left of it is torch's call of the module");
+  } else {
+    const int from = shown == frame_ops::Code(frame) ? begin : 0;
+    const int end = std::numeric_limits<int>::max();
+    absl::StrAppend(&text, ": captured to its end", ListingOf(shown, {from, end, false}));
   }
   FF_LOG(kBytecode) << text;
 }
@@ -254,7 +288,7 @@ void LogCapture(Capture& capture, const Closed& closed, frame_ops::Frame* frame)
   if (!LogEnabled(LogArtifact::kEffects) && !LogEnabled(LogArtifact::kBytecode)) return;
   const Values values(capture, closed.entry->recipes);
   if (LogEnabled(LogArtifact::kEffects)) LogEffects(*closed.entry, values, frame);
-  if (LogEnabled(LogArtifact::kBytecode)) LogBytecode(*closed.entry, values, frame);
+  if (LogEnabled(LogArtifact::kBytecode)) LogBytecode(closed, values, frame);
 }
 
 }  // namespace framefuse

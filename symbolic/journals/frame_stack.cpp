@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "symbolic/frames/installed_code.h"
+#include "symbolic/frames/user_stack.h"
 #include "symbolic/messages/code_text.h"
 #include "symbolic/rules/call_rules.h"
 
@@ -84,7 +85,15 @@ const UserLocation& FrameStack::Here() {
   if (top() == nullptr) return *nowhere;
   const std::pair<PyCodeObject*, int> place(frame_ops::Code(top()->frame), top()->instruction);
   const std::shared_ptr<const CallerLocation>& call = CallOfTop();
-  if (here_.code && place == here_place_ && here_.caller == call) return here_;
+  const bool same_frame = here_.code && place.first == here_place_.first && here_.caller == call;
+  if (same_frame && (place == here_place_ || here_.code.get() != place.first)) return here_;
+  // Nobody wrote torch's call of a module: all of it stands at the head of the forward() that it leads to.
+  if (CallsModule(top()->frame)) {
+    PyCodeObject* const forward = ShownCode(frame_ops::View(top()->frame));
+    here_place_ = place;
+    here_ = UserLocation{RefOf<PyCodeObject>::Create(forward), LineOf(forward, -1), IsUsers(forward), call};
+    return here_;
+  }
   const bool is_user = here_.code.get() == place.first ? here_.is_user : IsUsers(place.first);
   here_place_ = place;
   here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second), is_user, call};

@@ -314,6 +314,9 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
     sizes->symbols.push_back(PlaceOf(static_cast<ir::SymbolIndex>(i), inputs));
     const EntrySizes::Symbol& s = sizes->symbols.back();
     symbols.push_back({s.dim == kIsUnbacked ? 0 : number(s.source), s.dim, s.of_stride});
+    FF_LOG(kDynamic) << sizes->expressions.symbols()[i].name << " is "
+                     << (s.dim == kIsUnbacked ? "a number that the graph computes"
+                                              : EntrySizes::NameOf(s, TextOf(s.source)));
   }
   std::vector<SizeFacts::Stride> strides;
   for (const tracing::SizedStride& s : tracer_.sized_strides()) {

@@ -67,9 +67,10 @@ std::string TraceText(const Activation& act) {
     PyErr_Clear();
     return "";
   }
-  std::string text =
-      absl::StrFormat("%s:%d in %s: %4d %-40s", FileNameOf(code), LineOf(code, act.instruction), QualifiedNameOf(code),
-                      act.instruction * 2, InstructionText(code, *bytecode, bytecode->At(act.instruction)));
+  const int line = LineOf(code, act.instruction);
+  std::string text = absl::StrFormat("%s:%d in %s: %4d %-40s", FileNameOf(code), line > 0 ? line : code->co_firstlineno,
+                                     QualifiedNameOf(code), act.instruction * 2,
+                                     InstructionText(code, *bytecode, bytecode->At(act.instruction)));
   PyObject** stack = frame_ops::Slots(act.frame) + frame_ops::SlotCount(code);
   const int depth = act.stack_depth;
   if (depth > 0) absl::StrAppend(&text, depth > kMostValues ? " […, " : " [");

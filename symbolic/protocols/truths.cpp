@@ -194,7 +194,7 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
     const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();
     if (pending && pending->kind == tracing::BreakKind::kDataDependent) {
       PyErr_Clear();
-      return breaks_.BreakTruth(GraphBreakKind::kDataDependentBranch, "a tensor");
+      return breaks_.BreakTruth(GraphBreakKind::kDataDependentBranch, "");
     }
     return boundary_.Check() ? result : Truth::kError;
   }

@@ -286,7 +286,13 @@ absl::StatusOr<Closed> CloseAtStop(Capture& capture, Activation& innermost, cons
   if (!resume.ok()) return resume.status();
   resume->reason = reason;
   entry->resume = *std::move(resume);
-  return Finish(capture, std::move(recipes), std::move(entry), build_graph);
+  std::vector<StoppedFrame> stopped;
+  for (const Activation* act : capture.frames().all()) {
+    stopped.push_back({RefOf<PyCodeObject>::Create(frame_ops::Code(act->frame)), CallsModule(act->frame)});
+  }
+  absl::StatusOr<Closed> closed = Finish(capture, std::move(recipes), std::move(entry), build_graph);
+  if (closed.ok()) closed->stopped = std::move(stopped);
+  return closed;
 }
 
 bool IsRebuildable(Capture& capture, Activation& innermost) {

@@ -11,10 +11,17 @@
 
 namespace framefuse {
 
+// A frame of `entry->resume`, for logs.
+struct StoppedFrame {
+  RefOf<PyCodeObject> code;
+  bool calls_module = false;  // torch's own, between the call of a module and its forward()
+};
+
 struct Closed {
   std::unique_ptr<CompiledEntry> entry;  // without guards and executable
   tracing::TracedGraph graph;
   std::vector<Ref> fx_outputs;  // fakes, by output index (FX backends)
+  std::vector<StoppedFrame> stopped;
 };
 
 // After a return: `result` is what the frame returned.

@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 ARCHITECTURE = sorted((ROOT / "docs" / "architecture").glob("*.md"))
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *ARCHITECTURE]
 MAX_LINES = 80
-TABLES = {"conformance", "models", "samples", "vocabulary"}  # of results, written by programs, and of words
+TABLES = {"conformance", "models"}  # of results, written by programs
 FOLDERS = {p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "build"))}
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -105,8 +105,8 @@ def test_what_is_a_broken_link(tmp_path):
 
 
 def names_to_rename(text):
-    """(names, places) of each row of the vocabulary's second table whose meaning is not the one that stays."""
-    for line in text.partition("## Words to rename")[2].splitlines():
+    """(names, places) of each row of the table whose meaning is not the one that stays."""
+    for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and len(cells) == 5 and cells[4] not in ("stays", "rename to"):
             yield [re.findall(r"\w+", name)[-1] for name in _CODE.findall(cells[1]) if re.fullmatch(r"[\w:]+(\(.*\))?", name)], _CODE.findall(cells[2])
@@ -122,11 +122,11 @@ def words_that_are_gone(text):
 
 
 def test_words_that_were_renamed_leave_the_vocabulary():
-    text = (ROOT / "docs" / "vocabulary.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "names_to_change.md").read_text(encoding="utf-8")
     assert sum(len(names) for names, _ in names_to_rename(text)) > 50
     assert list(words_that_are_gone(text)) == []
 
 
 def test_what_is_a_word_that_is_gone():
-    row = "## Words to rename\n| x | `GuardSet::Add`, `NoSuchName` | `guards/guard.h` | m | `y` |\n| **x** | `NoName` | `guards/` | m | stays |"
+    row = "| x | `GuardSet::Add`, `NoSuchName` | `guards/guard.h` | m | `y` |\n| **x** | `NoName` | `guards/` | m | stays |"
     assert list(words_that_are_gone(row)) == ["NoSuchName"]

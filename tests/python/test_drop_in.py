@@ -257,6 +257,8 @@ def test_disable(ours):
         ("capture_dynamic_output_shape_ops", True),
         ("force_parameter_static_shapes", False),
         ("capture_sparse_compute", False),
+        ("optimize_ddp", False),
+        ("ignore_logging_functions", {print}),
     ],
 )
 def test_knobs_without_effect_are_named_once(ours, name, value):
@@ -278,6 +280,8 @@ def test_without_the_drop_in_knobs_that_were_turned_are_named_once(fresh_python)
 import warnings, framefuse, torch, torch._dynamo
 torch._dynamo.config.cache_size_limit = 64
 torch._dynamo.config.automatic_dynamic_shapes = False
+torch._dynamo.config.verbose = True
+torch._dynamo.config.capture_sparse_compute = False
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     framefuse.compile(torch.sin)
@@ -287,7 +291,8 @@ print(framefuse.config.recompile_limit, caught[0].filename)
 """
     knobs = ["TORCH_COMPILE_DISABLE=1", "torch._dynamo.config.automatic_dynamic_shapes = False"]
     knobs += ["torch._dynamo.config.cache_size_limit = 64", "torch._dynamo.config.disable = True"]
-    knobs += ["torch._dynamo.config.recompile_limit = 64"]
+    knobs += ["torch._dynamo.config.recompile_limit = 64", "torch._dynamo.config.verbose = True"]
+    knobs.insert(3, "torch._dynamo.config.capture_sparse_compute")
     assert fresh_python(program, TORCH_COMPILE_DISABLE="1") == ", ".join(knobs) + "\n8 <string>\n"
 
 

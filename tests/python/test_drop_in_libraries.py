@@ -1,4 +1,4 @@
-"""Loops of transformers' Trainer, accelerate, Lightning and diffusers through the drop-in: one graph, and the losses of eager.
+"""Loops of transformers' Trainer, accelerate, Lightning, diffusers and torchtune through the drop-in: one graph, and the losses of eager.
 
 A library that is not installed is skipped; each loop runs in a process of its own.
 """
@@ -96,7 +96,24 @@ pipeline.set_progress_bar_config(disable=True)
 noise = torch.Generator().manual_seed(0)
 losses = pipeline(batch_size=1, generator=noise, num_inference_steps=3, output_type="np").images.flatten().tolist()
 """,
+    "torchtune": """
+from torchtune.models.llama3 import llama3
+from torchtune.training import compile_model
+sizes = dict(num_layers=2, num_heads=4, num_kv_heads=2, embed_dim=32, max_seq_len=64)
+model = llama3(vocab_size=64, **sizes)
+compile_model(model, verbose=False)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+tokens, losses = torch.randint(0, 64, (4, 2, 17), generator=torch.Generator().manual_seed(1)), []
+for batch in tokens:
+    logits = model(batch[:, :-1])
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    losses.append(loss.item())
+""",
 }
+_NEEDS = {"torchtune": "torchao"}
 _GRAPHS = {"transformers, static cache": 2}  # the prompt's and the tokens'
 _OTHER_NAMES = {"lightning": "pytorch_lightning"}
 
@@ -106,6 +123,8 @@ def test_loops_of_libraries(fresh_python, library):
     name = library.split(",")[0]
     if all(importlib.util.find_spec(module) is None for module in (name, _OTHER_NAMES.get(name, name))):
         pytest.skip(f"{library} is not installed")
+    if library in _NEEDS and importlib.util.find_spec(_NEEDS[library]) is None:
+        pytest.skip(f"{_NEEDS[library]}, which {library} needs, is not installed")
 
     def run(ours):
         output = fresh_python((_BEGINNING + _LOOPS[library]).replace("{ours}", str(ours)) + _END)

@@ -167,3 +167,21 @@ def test_compile_times_by_phase():
     assert {"backend: functionalize", "backend: pass fold_constants", "backend: partition"} <= set(phases)
     assert {"backend: compile forward", "backend: compile backward"} <= set(phases)
     assert 0 < sum(times[name] for name in phases) <= times["backend"]
+
+
+@pytest.mark.compiles_nothing("about a report made by hand")
+def test_short_phases_are_one_row(report):
+    report.compile_times.update({"backend: verify": 1e-6, "backend: fuse": 0.0019, "backend: fold": 2e-5, "backend: sink": 3e-5})
+    rows = str(report).partition("Compile Times:\n")[2]
+    assert re.sub(" +", " ", rows) == " capture 0.50 ms\n backend 2.00 ms\n backend: fuse 1.90 ms\n backend: 3 short phases 0.05 ms\n"
+    assert "3 short phases" in report._repr_html_() and "backend: fold" in report.compile_times
+
+
+def test_breaks_of_the_short_text_have_their_compilation():
+    def f(x):
+        y = x.sin()
+        framefuse.graph_break()
+        return y.cos()
+
+    report = framefuse.explain(f)(torch.ones(2))
+    assert f"  Break Reason 1 [{report.break_reasons[0].compile_id}]: " in str(report) and report.break_reasons[0].compile_id

@@ -114,7 +114,7 @@ PRINTS = {
     "trace": [r"test_logs.py:\d+ in program: +\d+ LOAD_CONST 'between'", r"\[.*Tensor Float\[3, ?5\]"],
     "guards": [r"def program\(L, G, B, function\):", r"is_tensor\(L\['x'\]"],
     "recompiles": [r"recompiling program \(.*test_logs.py:\d+\)", r"size mismatch at dim 0: expected 3, actual 6"],
-    "dynamic": [r"s\d.*at .*test_logs.py:\d+"],
+    "dynamic": [r"s\d.*at .*test_logs.py:\d+", r"s\d is L\['x'\]\.size\(0\)"],
     "graph_breaks": [r"graph break at .*test_logs.py:\d+ in program: print\(\"between\"\)", r"builtins.print", r"hint: print outside"],
     "fallbacks": [r"generates \(.*\) runs as Python: an async generator function", r"hint: compile the functions that it calls"],
     "graph": [r"aten.sin", r"aten.mm"],
@@ -155,6 +155,66 @@ def test_each_artifact_prints_something_useful(name, monkeypatch, capsys):
     for part in PRINTS[name]:
         assert re.search(part, text), f"{part!r} is not in\n{text}"
     assert not re.search(r" at 0x[0-9a-f]{6}", text) or name in ("guards", "recompiles", "trace")
+
+
+class Block(torch.nn.Module):
+    def forward(self, x):
+        y = x.relu()
+        print("between")
+        return y * 2
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        factor = x.sin()
+        return self.block(x + 1) * factor
+
+
+def test_bytecode_of_a_module_is_the_programs(capsys):
+    framefuse.reset()
+    with framefuse.capture_logs("-all", "bytecode") as records:
+        framefuse.compile(Model())(torch.ones(2))
+    texts = [text for _, text in records]
+    first = texts[0]
+    assert not any("_wrapped_call_impl" in text or "_call_impl" in text for text in texts), texts
+    listings, live = re.split("  resumes after: .*builtins.print", first)
+    outer, inner = listings.split("  inlined ")
+    assert re.match(r"Model.forward \(.*test_logs.py:\d+\): captured up to a graph break\n", outer)
+    assert re.match(r"Block.forward \(.*test_logs.py:\d+\)\n", inner)
+    assert re.search(r"\| +\d+  LOAD_FAST.* x", outer) and len(re.findall(r"\n      > ", first)) == 2
+    # What lives on, by the name that the program has for it.
+    assert re.search(r"live in Model.forward at \d+:(\n +\w.* = .*)*\n +factor = graph_output\[\d\]", live), live
+    assert re.search(r"live in Block.forward at \d+:(\n +\w.* = .*)*\n +y = graph_output\[\d\]", live), live
+    rest = next(text for text in texts[1:] if text.startswith("Block.forward"))
+    assert "captured to its end" in rest and re.search(r"\| +\d+  RETURN_VALUE", rest) and not re.search(r"\| +\d+  LOAD_GLOBAL", rest)
+
+
+def test_instructions_without_a_line_are_traced_at_the_functions_head():
+    framefuse.reset()
+
+    def closes(x):
+        return [v + x for v in (x, x)]  # x is a cell: its instruction has no line
+
+    with framefuse.capture_logs("-all", "trace") as records:
+        framefuse.compile(closes)(torch.ones(2))
+    assert records and not [text for _, text in records if re.search(r":-?[01] in ", text)]
+
+
+def test_what_torchs_call_of_a_module_reads_stands_at_its_forward(capsys):
+    framefuse.reset()
+    compiled = framefuse.compile(Model())
+    with framefuse.capture_logs("-all", "recompiles", "dynamic", "guards") as records:
+        for size in (2, 3):
+            compiled(torch.ones(size))
+    texts = {name: "\n".join(text for artifact, text in records if artifact == name) for name in ("recompiles", "dynamic", "guards")}
+    line = Model.forward.__code__.co_firstlineno
+    assert f"expected 2, actual 3 (test_logs.py:{line})" in texts["recompiles"]
+    assert f" at test_logs.py:{line}" in texts["dynamic"]
+    assert "module.py" not in texts["recompiles"] + texts["dynamic"] and "# module.py" not in texts["guards"]
 
 
 # ---------------------------------------------------------------- Python's logging

@@ -12,7 +12,7 @@ import sys
 import framefuse
 import pytest
 import torch
-from framefuse import _report_graph, _trace, report
+from framefuse import _report_graph, _report_page, _report_work, _trace, report
 
 ATTACK = "<script>alert('x')</script>"
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -136,6 +136,74 @@ for _ in range(5):
     assert re.search(r"ran 5 times, \d+ µs each; guards held 4 of 4 times", page.text) and "passed 5 times" in page.text
 
 
+@pytest.mark.compiles_nothing("compiles in a process of its own")
+def test_kernels_as_they_ran_and_memory(fresh_python, tmp_path):
+    program = """
+import time, torch, framefuse
+
+@framefuse.compile
+def step(x, weight):
+    return (torch.sin(x) * 2 + 1).mm(weight).exp()
+
+kept = []
+for _ in range(9):
+    kept.append(step(torch.ones(1000, 1000), torch.zeros(1000, 4)))
+    kept.append(torch.ones(2_000_000))
+    time.sleep(0.006)
+"""
+    fresh_python(program, FRAMEFUSE_TRACE=str(tmp_path))
+    (events,) = _trace.read(tmp_path)
+    wide = [event for event in events if event["event"] == "kernel" and "sin, mul, add" in event["kernel"]]
+    assert [event["runs"] for event in wide] == [1, 2, 4, 8] and {event["id"] for event in wide} == {"0/0"}
+    assert [event["bytes"] for event in wide] == [runs * 8_000_000 for runs in (1, 2, 4, 8)]  # a million elements, read and written
+    seconds = [event["seconds"] for event in wide]
+    assert seconds == sorted(seconds) and 0 < seconds[0]
+    resident = [event["resident"] for event in events if event["event"] == "memory"]
+    assert len(resident) >= 5 and resident[-1] - resident[0] > 30_000_000 and not any("device" in event for event in events)
+    assert command(tmp_path).returncode == 0
+    page = Page((tmp_path / "report.html").read_text())
+    rate = 8 * 8_000_000 / seconds[-1] / 1e9
+    assert f"{rate:.2f} GB/s" in page.text and "Kernels as they ran" in page.text
+    assert "of the process: at most " in page.text and "polyline" in page.tags
+
+
+@pytest.mark.compiles_nothing("about events that are not there")
+def test_memory_of_a_gpu_and_peaks():
+    moments = [{"event": "memory", "time": 1.0 + n / 10_000, "resident": 5 if n != 777 else 50, "allocated": n, "device": "cuda:0"} for n in range(2000)]
+    process, device = _report_work.memory_of(moments)
+    assert (process.title, process.most) == ("of the process", 50) and (device.title, device.most) == ("allocated on cuda:0", 1999)
+    points = [tuple(map(float, point.split(","))) for point in process.points.split()]
+    assert min(y for _, y in points) == 0 and len(points) <= 401 and points == sorted(points, key=lambda point: point[0])
+    assert _report_work.memory_of(moments[:1]) == []
+
+
+@pytest.mark.compiles_nothing("compiles in a process of its own")
+def test_recompiles_of_pieces_are_one_thing_to_fix(tmp_path):
+    program = """
+import torch, framefuse
+
+@framefuse.compile
+def step(x):
+    y = x.sin()
+    framefuse.graph_break()
+    y = y.cos()
+    framefuse.graph_break()
+    return y + 1
+
+def run(x):
+    return step(x)
+
+for n in (3, 4):
+    run(torch.ones(n))
+"""
+    (tmp_path / "program.py").write_text(program)
+    environment = {**os.environ, "FRAMEFUSE_TRACE": str(tmp_path)}
+    subprocess.run([sys.executable, tmp_path / "program.py"], env=environment, check=True, timeout=300)
+    text = command(tmp_path, "--text").stdout
+    assert re.search(r"Compiled again 3 times in 3 pieces, \d+ ms: .* in step\n +called from .* in run: return step\(x\)\n", text)
+    assert text.count("Compiled again") == 1 and "expected 3, actual 4" in text and "2 more of that kind" in text
+
+
 @pytest.mark.compiles_nothing("a process of its own has written the trace")
 def test_docs_name_every_member(folder):
     text = (pathlib.Path(__file__).parents[2] / "docs" / "trace.md").read_text()
@@ -235,6 +303,25 @@ def test_what_runs_as_python_has_its_callers():
     assert "generator function" in page.text and "called from" in page.text
 
 
+def test_the_page_shows_the_programs_own_source_and_no_addresses(tmp_path):
+    optimizer = torch.optim.Adam([torch.zeros(3, requires_grad=True)])
+    weight = optimizer.param_groups[0]["params"][0]
+
+    @framefuse.compile
+    def step(x):
+        optimizer.zero_grad()
+        (weight * x).sum().backward()
+        optimizer.step()
+
+    with framefuse.config.patch(trace_dir=str(tmp_path)):
+        for _ in range(3):
+            step(torch.ones(3))
+    text = _report_page.page(_trace.read(tmp_path), "steps")
+    assert "optimizer.step()" in text and "def step(x)" in text
+    assert f"<h3>{pathlib.Path(framefuse.__file__).parent}" not in text
+    assert not re.search(r"<[\w. ]+ at 0x[0-9a-f]+", text.replace("&lt;", "<"))
+
+
 def test_off_it_makes_no_logs():
     mask = framefuse._C.get_log_mask()
     with framefuse.capture_logs() as records:
@@ -257,7 +344,7 @@ def test_explain_writes_the_page(tmp_path):
     assert "script" not in page.tags and 'text = "</pre><script>"' in page.text
     for part in ("graph_break() was called", "remove the call", "Tensor.sin", "Tensor.cos", "argument x", "aten.sin"):
         assert part in page.text, part
-    assert {"p0g0", "p0g1", "p0b0"} <= page.ids and page.tags.count("svg") == 2
+    assert {"p0g0", "p0g1", "p0b0"} <= page.ids and path.read_text(encoding="utf-8").count('aria-label="the graph"') == 2
     assert json.dumps(explained.events) and "events" not in repr(explained)
 
 
@@ -300,7 +387,7 @@ def test_in_chromium(folder, tmp_path, width):
     result = subprocess.run([*command, "--dump-dom", probe.as_uri()], capture_output=True, text=True, timeout=120)
     found = re.search(r'<pre id="out">\[(\d+),(\d+)\]', result.stdout)
     assert found, result.stdout[-500:] + result.stderr[-2000:]
-    assert int(found[1]) <= width and int(found[2]) == 5
+    assert int(found[1]) <= width and int(found[2]) == page.read_text().count("<h2") >= 5
 
 
 # ---------------------------------------------------------------- the doctor

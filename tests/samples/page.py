@@ -1,4 +1,4 @@
-"""Writes docs/samples.md from the rows that are kept under `results/`.
+"""Writes docs/samples.md and docs/samples_not_whole.md from the rows that are kept under `results/`.
 
 Invariant: no number on the page is written by hand.
 """
@@ -15,6 +15,7 @@ from samples import results
 from samples.one_entry import DATABASES, OK, RIGHT
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "samples.md"
+REASONS = PAGE.with_name("samples_not_whole.md")
 _NAMES = {"op": "operators", "module": "modules", "optim": "optimizers"}
 _PLAIN_FORMS = ("function", "function backward")
 
@@ -47,14 +48,23 @@ nearer to the truth. What eager does not repeat (the content of `torch.empty`) i
 | crash, timeout, memory | the process died, hung, or ate more than it may |
 
 A row is one entry with one dtype in one form by one backend; it has the worst status of its samples.
+What is not whole, and why: [samples that break](samples_not_whole.md).
+"""
+
+_REASONS_HEAD = """# Samples that break
+
+Written by `./dev samples --save`, as [torch's own samples](samples.md), which says what the words mean; don't edit it.
 """
 
 
 def write() -> pathlib.Path:
-    """Writes the page; returns its path."""
+    """Writes the pages; returns the first one's path."""
     rows = results.tidy()
-    parts = [_HEAD, _summary(rows), _targets(rows), _troubles(rows), _not_whole(rows), _empty(rows), _not_run(rows)]
-    PAGE.write_text("\n".join(part for part in parts if part).rstrip() + "\n")
+    for page, parts in (
+        (PAGE, [_HEAD, _summary(rows), _targets(rows), _troubles(rows)]),
+        (REASONS, [_REASONS_HEAD, _not_whole(rows), _empty(rows), _not_run(rows)]),
+    ):
+        page.write_text("\n".join(part for part in parts if part).rstrip() + "\n")
     return PAGE
 
 
@@ -66,19 +76,21 @@ def _table(header: list[str], lines: Iterable[list[Any]]) -> str:
 
 
 def _summary(rows: list[dict[str, Any]]) -> str:
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = collections.defaultdict(list)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = collections.defaultdict(list)
     for row in rows:
-        groups[row["db"], row["dtype"], row["backend"]].append(row)
+        groups[row["db"], row["dtype"]].append(row)
+    backends = sorted({row["backend"] for row in rows})
     lines = []
     order = {name: number for number, name in enumerate(("float32", "float64", "bfloat16", "int64", "complex64"))}
-    for (db, dtype, backend), here in sorted(groups.items(), key=lambda g: (list(_NAMES).index(g[0][0]), order.get(g[0][1], 9), g[0][2])):
+    for (db, dtype), here in sorted(groups.items(), key=lambda g: (list(_NAMES).index(g[0][0]), order.get(g[0][1], 9))):
         counts = collections.Counter(row["status"] for row in here)
         others = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()) if status not in RIGHT) or "none"
         samples, of, right = (sum(row[name] for row in here) for name in ("samples", "of", "right"))
-        whole = sum(row["status"] == OK for row in here)
+        parts = [[row["status"] == OK for row in here if row["backend"] == backend] for backend in backends]
         entries = len({row["entry"] for row in here})
-        lines.append([_NAMES[db], dtype, backend, entries, len(here), samples, of - samples, right, whole, others])
-    header = ["of", "dtype", "backend", "entries", "rows", "samples", "samples not run", "samples right", "rows whole", "rows not right"]
+        whole = [f"{sum(part)} of {len(part)}" for part in parts]
+        lines.append([_NAMES[db], dtype, entries, samples, of - samples, right, *whole, others])
+    header = ["of", "dtype", "entries", "samples", "samples not run", "samples right", *(f"rows whole, {b}" for b in backends), "rows not right"]
     builds = collections.Counter(row["build"] for row in rows).most_common()
     which = "; ".join(f"{count} rows of {build}" for build, count in builds)
     return f"## Summary\n\n{which}. The rows are those of the last `--save`, not of the present code.\n\n" + _table(header, lines)
