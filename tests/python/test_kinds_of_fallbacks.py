@@ -3,6 +3,7 @@
 The kinds are read from the catalogue. A new one without a program fails.
 """
 
+import collections
 import contextlib
 import ctypes
 import dataclasses
@@ -140,6 +141,10 @@ def prints_pieces(x):
     return x + 1
 
 
+def evaluates(x):
+    return eval("x + 1")
+
+
 def fails(x):
     raise KeyError(x.shape[0])
 
@@ -167,6 +172,7 @@ PROGRAMS = {kind: Way(f, around=around, options=options) for kind, (f, around, o
     "generator": Way(prints_pieces, whole=NOT_MET),
     "waiting": Way(raises_in_capture, MANY, whole=NOT_MET),
     "idle_rest": Way(ends_idle, MANY, whole=NOT_MET),
+    "namespace_below": Way(evaluates, whole=NOT_MET),
     "idle_again": Way(calls_what_is_idle, MANY, whole=NOT_MET),
     "idle": Way(breaks_all_the_time, whole=NOT_MET),
     "no_tensor_work": Way(calls_what_is_idle, whole=NOT_MET),
@@ -235,3 +241,14 @@ def test_a_function_without_tensors_is_whole():
     with fallbacks() as (kinds, _):
         assert [whole(n) for n in (3, 3, 5)] == [4, 4, 6]
     assert kinds == {}
+
+
+def test_what_a_library_evaluates_is_not_told():
+    def f(x):
+        names = collections.namedtuple("Point", "a b")._fields
+        framefuse.graph_break()
+        return x * len(names)
+
+    with fallbacks() as (kinds, texts):
+        assert torch.equal(framefuse.compile(f)(ONES), ONES * 2)
+    assert "namespace_below" not in kinds and texts == []
