@@ -102,6 +102,12 @@ Hit FrameRunner::TryWithoutFrame(const FrameView& view) const {
   return IsWatched(PyThreadState_Get()) ? Hit() : RunHit(*owner_, maker_.id(), view);
 }
 
+void FrameRunner::SayThrownInto(PyThreadState* thread, frame_ops::Frame* frame) {
+  Ref error = frame_ops::FetchRaised(thread);
+  FF_CHECK(maker_.Say(FallbackKind::kThrownInto, frame_ops::Code(frame)));  // what is only counted is no error
+  frame_ops::RestoreRaised(thread, std::move(error));
+}
+
 PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   // What an import runs, the bodies of modules and what they call, is no part of the program (soundness rule 5).
@@ -130,6 +136,7 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
   const bool is_coroutine = (code->co_flags & CO_COROUTINE) != 0;
   const bool goes_on = frame_ops::IsGenerator(frame) && (root || is_coroutine);  // it was suspended
   const bool in_namespace = frame_ops::Locals(frame) != nullptr;
+  if (throw_flag != 0 && goes_on && config().capture_on) SayThrownInto(thread, frame);
   const auto is_skipped = [&] {
     return (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame);
   };

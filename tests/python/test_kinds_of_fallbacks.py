@@ -10,6 +10,7 @@ import dataclasses
 import pathlib
 import re
 import signal
+import types
 import warnings
 from collections.abc import Callable
 
@@ -141,6 +142,27 @@ def prints_pieces(x):
     return x + 1
 
 
+@types.coroutine
+def suspended():
+    yield
+
+
+async def computes_when_it_is_ended(x):
+    try:
+        await suspended()
+    except ValueError:
+        return x * 2
+
+
+def throws(x):
+    started = computes_when_it_is_ended(x + 1)
+    started.send(None)
+    try:
+        started.throw(ValueError)
+    except StopIteration as stop:
+        return stop.value
+
+
 def evaluates(x):
     return eval("x + 1")
 
@@ -181,6 +203,7 @@ PROGRAMS = {kind: Way(f, around=around, options=options) for kind, (f, around, o
     "below_recompile_limit": Way(calls, around=without_further_compilations, whole=NOT_MET),
     "stance": Way(plain, [(ONES,), (torch.ones(4),)], lambda: framefuse.set_stance("eager_on_recompile"), whole=ASKED_FOR),
     "signal": Way(lambda _: plain(ONES), call=call_with_a_signal_waiting, whole=ASKED_FOR),
+    "thrown_into": Way(throws, whole=NOT_MET),
     "raises": Way(fails, call=call_that_fails, whole=OWN_ERROR),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -252,3 +275,18 @@ def test_what_a_library_evaluates_is_not_told():
     with fallbacks() as (kinds, texts):
         assert torch.equal(framefuse.compile(f)(ONES), ONES * 2)
     assert "namespace_below" not in kinds and texts == []
+
+
+def test_a_compiled_generator_that_is_thrown_into():
+    def pieces(x):
+        try:
+            yield x + 1
+        except ValueError:
+            yield x * 2
+
+    whole = framefuse.compile(pieces, fullgraph=True)
+    with fallbacks() as (kinds, _):
+        generator = whole(ONES)
+        assert torch.equal(next(generator), ONES + 1)
+        assert torch.equal(generator.throw(ValueError), ONES * 2)
+    assert kinds == {"thrown_into": 1}
