@@ -5,7 +5,6 @@
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <optional>
@@ -388,10 +387,8 @@ void AtenSequence::CallOperator(const PlanStep& step, Frame& frame) const {
       define(step.handle->typed<WithScalars>().call(tensor(0), *step.scalars[0], *step.scalars[1]));
       break;
   }
-  // Below ADInplaceOrView nobody else counts a write. Above, torch has: a node that has saved the result would refuse it.
-  const bool counts = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
   for (std::int32_t slot : step.written) {
-    if (!counts) break;
+    // Below ADInplaceOrView nobody else counts this write.
     const at::Tensor& t = frame.slots[At(slot)].toTensor();
     if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
   }
