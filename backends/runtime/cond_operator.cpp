@@ -118,7 +118,7 @@ std::vector<at::Tensor> RunUncompiled(ir::Graph graph, at::TensorList operands) 
   MakeDifferentiable(graph);
   const std::vector<at::Tensor> inputs = InputsOf(graph, operands);
   std::vector<at::Tensor> outputs(graph.outputs.size());
-  const std::unique_ptr<Executable> sequence = ValueOrThrow(AtenSequence::Create(std::move(graph), BackendOptions()));
+  const std::unique_ptr<AtenSequence> sequence = ValueOrThrow(AtenSequence::CreateRewritten(std::move(graph)));
   ThrowIfError(sequence->Run(inputs, {}, absl::MakeSpan(outputs)));
   return outputs;
 }
