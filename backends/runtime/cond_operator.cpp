@@ -23,6 +23,7 @@
 #include "backends/graph/grad_fn_name.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/recording_probe.h"
+#include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/cond_gradients.h"
 #include "backends/runtime/differentiable_ops.h"
@@ -113,27 +114,30 @@ std::vector<at::Tensor> InputsOf(const ir::Graph& branch, at::TensorList operand
   return inputs;
 }
 
-std::vector<at::Tensor> RunUncompiled(const std::string& text, at::TensorList operands) {
-  ir::Graph graph = *ParseBranch(text);
+std::vector<at::Tensor> RunUncompiled(ir::Graph graph, at::TensorList operands) {
   MakeDifferentiable(graph);
   const std::vector<at::Tensor> inputs = InputsOf(graph, operands);
   std::vector<at::Tensor> outputs(graph.outputs.size());
-  const std::unique_ptr<Executable> sequence = ValueOrThrow(AtenSequence::Create(std::move(graph), BackendOptions()));
+  const std::unique_ptr<AtenSequence> sequence = ValueOrThrow(AtenSequence::CreateRewritten(std::move(graph)));
   ThrowIfError(sequence->Run(inputs, {}, absl::MakeSpan(outputs)));
   return outputs;
 }
 
-// Through autograd, operator by operator: for derivatives of derivatives.
+// Through autograd, operator by operator: for derivatives of derivatives. Without the writes in place of a recorded
+// backward: eager's formulas make none where the backward is to be differentiated.
 std::vector<at::Tensor> RunDifferentiable(const at::Tensor& pred, const std::string (&branches)[2],
                                           at::TensorList operands) {
-  return RunUncompiled(branches[at::is_nonzero(pred) ? 1 : 0], operands);
+  ir::Graph graph = *ParseBranch(branches[at::is_nonzero(pred) ? 1 : 0]);
+  const absl::Status status = Functionalize(graph).status();  // the graph is unchanged where there is no other form
+  if (!absl::IsUnimplemented(status)) ThrowIfError(status);
+  return RunUncompiled(std::move(graph), operands);
 }
 
 std::vector<at::Tensor> RunBranch(const at::Tensor& pred, std::string_view true_branch, std::string_view false_branch,
                                   at::TensorList operands, std::string_view backend) {
   const std::string text(at::is_nonzero(pred) ? true_branch : false_branch);
   const std::shared_ptr<Plan> plan = ValueOrThrow(CompileBranch(text, std::string(backend)));
-  if (plan == nullptr) return RunUncompiled(text, operands);
+  if (plan == nullptr) return RunUncompiled(*ParseBranch(text), operands);
   return ValueOrThrow(plan->Run(InputsOf(*ParseBranch(text), operands), {}));
 }
 
@@ -187,9 +191,19 @@ std::vector<bool> Reached(const std::string (&backward)[2], std::size_t saved, v
     given[i] = (*inputs)[i].defined();
     if (!given[i]) (*inputs)[i] = ZerosForInput(*graphs[0], i);
   }
-  std::vector<bool> reached = ReachedOutputs(*graphs[0], given);
-  const std::vector<bool> other = ReachedOutputs(*graphs[1], given);
-  for (std::size_t i = 0; i < reached.size(); ++i) reached[i] = reached[i] || other[i];
+  const auto reached_from = [&] {
+    std::vector<bool> reached = ReachedOutputs(*graphs[0], given);
+    const std::vector<bool> other = ReachedOutputs(*graphs[1], given);
+    for (std::size_t i = 0; i < reached.size(); ++i) reached[i] = reached[i] || other[i];
+    return reached;
+  };
+  std::vector<bool> reached = reached_from();
+  const bool has_one = std::find(given.begin(), given.end(), true) != given.end();
+  if (!has_one || std::find(reached.begin(), reached.end(), false) == reached.end()) return reached;
+  // One that is the same whatever the gradients are (the zeros of copysign's second operand) is there with any of them.
+  std::fill(given.begin() + static_cast<std::ptrdiff_t>(saved), given.end(), true);
+  const std::vector<bool> ever = reached_from();
+  for (std::size_t i = 0; i < reached.size(); ++i) reached[i] = reached[i] || !ever[i];
   return reached;
 }
 

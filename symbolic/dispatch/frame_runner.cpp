@@ -11,6 +11,7 @@
 #include "symbolic/ambient/function_modes.h"
 #include "symbolic/dispatch/reporting.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/frames/installed_code.h"
 #include "symbolic/frames/library_frame.h"
 #include "symbolic/rules/disabled_function.h"
 
@@ -28,6 +29,12 @@ bool IsWatched(PyThreadState* thread) {
 // Below the handler of a dispatch mode the dispatcher stands at a place of its own, which capture cannot take over.
 bool IsDispatchHandler(PyCodeObject* code) {
   return PyUnicode_CompareWithASCIIString(code->co_name, "__torch_dispatch__") == 0;
+}
+
+// Of a frame that has not begun.
+bool IsCalledByUsersCode(PyThreadState* thread) {
+  const frame_ops::Frame* caller = frame_ops::CurrentFrame(thread);
+  return caller != nullptr && IsUsersCode(frame_ops::Code(caller));
 }
 
 // Executes one instruction and pauses before the next.
@@ -95,6 +102,12 @@ Hit FrameRunner::TryWithoutFrame(const FrameView& view) const {
   return IsWatched(PyThreadState_Get()) ? Hit() : RunHit(*owner_, maker_.id(), view);
 }
 
+void FrameRunner::SayThrownInto(PyThreadState* thread, frame_ops::Frame* frame) {
+  Ref error = frame_ops::FetchRaised(thread);
+  FF_CHECK(maker_.Say(FallbackKind::kThrownInto, frame_ops::Code(frame)));  // what is only counted is no error
+  frame_ops::RestoreRaised(thread, std::move(error));
+}
+
 PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   // What an import runs, the bodies of modules and what they call, is no part of the program (soundness rule 5).
@@ -123,14 +136,17 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
   const bool is_coroutine = (code->co_flags & CO_COROUTINE) != 0;
   const bool goes_on = frame_ops::IsGenerator(frame) && (root || is_coroutine);  // it was suspended
   const bool in_namespace = frame_ops::Locals(frame) != nullptr;
+  if (throw_flag != 0 && goes_on && config().capture_on) SayThrownInto(thread, frame);
   const auto is_skipped = [&] {
     return (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame);
   };
   if (throw_flag != 0 || !(frame_ops::IsStarting(frame) || goes_on) || !config().capture_on ||
-      (!root && (is_skipped() || in_namespace))) {
+      (!root && (is_skipped() || (in_namespace && !IsCalledByUsersCode(thread))))) {
     return RunUnhooked(thread, frame, throw_flag);
   }
-  if (in_namespace) return maker_.RunAsPython(thread, frame, FallbackKind::kNamespace);
+  if (in_namespace) {
+    return maker_.RunAsPython(thread, frame, root ? FallbackKind::kNamespace : FallbackKind::kNamespaceBelow);
+  }
   if (!root && IsOfLibraryWithoutTensors(frame)) return maker_.RunAsPython(thread, frame, FallbackKind::kLibrary);
   if ((code->co_flags & CO_ASYNC_GENERATOR) != 0)
     return maker_.RunAsPython(thread, frame, FallbackKind::kAsyncGenerator);

@@ -52,6 +52,7 @@ class FrameRunner final : public FrameHandler {
   // `after` is the break that it goes on after, if any.
   PyObject* GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first,
                  const GraphBreakReason* after = nullptr);
+  void SayThrownInto(PyThreadState* thread, frame_ops::Frame* frame);
   PyObject* GoOnIntercepted(PyThreadState* thread, frame_ops::Frame* frame, bool root);
   struct Progress {
     int idle_pieces = 0;  // in a row, without tensor work

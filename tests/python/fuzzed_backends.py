@@ -68,7 +68,52 @@ def writes_and_breaks(t, w):
     return t.sum()
 
 
-PROGRAMS = (plain, many_results, breaks, breaks_in_blocks, breaks_inlined, writes, writes_and_breaks)
+def passes(t, w):
+    """With a backward pass inside, whose gradient the graph reads."""
+    leaf = (t + w.detach()).requires_grad_()
+    (leaf * leaf).sum().backward()
+    return leaf.grad * 2
+
+
+def passes_to_an_argument(t, w):
+    if not w.requires_grad:
+        return t + w
+    (t * w).square().sum().backward()
+    framefuse.graph_break()
+    return w.grad + t
+
+
+def asks_for_gradients(t, w):
+    if not w.requires_grad:
+        return t * w
+    (gradient,) = torch.autograd.grad((w * t).sin().sum(), w)
+    return gradient + t
+
+
+def looks_at_a_number(t, w):
+    total = t.sum()
+    return w * total if total > 0 else w
+
+
+class _Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, t):
+        ctx.save_for_backward(t)
+        return t * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0]
+
+
+def with_an_own_function(t, w):
+    return _Doubled.apply(w * t) + torch.vmap(lambda row: row.sin())(t)
+
+
+PROGRAMS = (
+    plain, many_results, breaks, breaks_in_blocks, breaks_inlined, writes, writes_and_breaks, passes, passes_to_an_argument,
+    asks_for_gradients, looks_at_a_number, with_an_own_function,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- what a backend does
@@ -122,7 +167,8 @@ def _raise(error):
 
 def _reenter(backend):
     f, arguments = backend.compiled, backend.arguments
-    f(*(a.detach().clone() if isinstance(a, torch.Tensor) else [] for a in arguments))
+    with torch.enable_grad():  # a graph with a pass in it is compiled, and runs, without
+        f(*(a.detach().clone() if isinstance(a, torch.Tensor) else [] for a in arguments))
 
 
 def _after(act):
@@ -237,6 +283,7 @@ def try_one(rng):
         wanted = program(*pythons)
         assert not backend.misbehaved, (program, backend.deed, got)
         assert same(got, wanted) and same(mine, pythons), (program, backend.deed, got, wanted)
+        assert same(mine[1].grad, pythons[1].grad), (program, backend.deed, mine[1].grad)
         seen["results"] += 1
         assert torch.is_grad_enabled()
     return backend.deed, seen

@@ -3,12 +3,14 @@
 The kinds are read from the catalogue. A new one without a program fails.
 """
 
+import collections
 import contextlib
 import ctypes
 import dataclasses
 import pathlib
 import re
 import signal
+import types
 import warnings
 from collections.abc import Callable
 
@@ -140,6 +142,31 @@ def prints_pieces(x):
     return x + 1
 
 
+@types.coroutine
+def suspended():
+    yield
+
+
+async def computes_when_it_is_ended(x):
+    try:
+        await suspended()
+    except ValueError:
+        return x * 2
+
+
+def throws(x):
+    started = computes_when_it_is_ended(x + 1)
+    started.send(None)
+    try:
+        started.throw(ValueError)
+    except StopIteration as stop:
+        return stop.value
+
+
+def evaluates(x):
+    return eval("x + 1")
+
+
 def fails(x):
     raise KeyError(x.shape[0])
 
@@ -167,6 +194,7 @@ PROGRAMS = {kind: Way(f, around=around, options=options) for kind, (f, around, o
     "generator": Way(prints_pieces, whole=NOT_MET),
     "waiting": Way(raises_in_capture, MANY, whole=NOT_MET),
     "idle_rest": Way(ends_idle, MANY, whole=NOT_MET),
+    "namespace_below": Way(evaluates, whole=NOT_MET),
     "idle_again": Way(calls_what_is_idle, MANY, whole=NOT_MET),
     "idle": Way(breaks_all_the_time, whole=NOT_MET),
     "no_tensor_work": Way(calls_what_is_idle, whole=NOT_MET),
@@ -175,6 +203,7 @@ PROGRAMS = {kind: Way(f, around=around, options=options) for kind, (f, around, o
     "below_recompile_limit": Way(calls, around=without_further_compilations, whole=NOT_MET),
     "stance": Way(plain, [(ONES,), (torch.ones(4),)], lambda: framefuse.set_stance("eager_on_recompile"), whole=ASKED_FOR),
     "signal": Way(lambda _: plain(ONES), call=call_with_a_signal_waiting, whole=ASKED_FOR),
+    "thrown_into": Way(throws, whole=NOT_MET),
     "raises": Way(fails, call=call_that_fails, whole=OWN_ERROR),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -235,3 +264,29 @@ def test_a_function_without_tensors_is_whole():
     with fallbacks() as (kinds, _):
         assert [whole(n) for n in (3, 3, 5)] == [4, 4, 6]
     assert kinds == {}
+
+
+def test_what_a_library_evaluates_is_not_told():
+    def f(x):
+        names = collections.namedtuple("Point", "a b")._fields
+        framefuse.graph_break()
+        return x * len(names)
+
+    with fallbacks() as (kinds, texts):
+        assert torch.equal(framefuse.compile(f)(ONES), ONES * 2)
+    assert "namespace_below" not in kinds and texts == []
+
+
+def test_a_compiled_generator_that_is_thrown_into():
+    def pieces(x):
+        try:
+            yield x + 1
+        except ValueError:
+            yield x * 2
+
+    whole = framefuse.compile(pieces, fullgraph=True)
+    with fallbacks() as (kinds, _):
+        generator = whole(ONES)
+        assert torch.equal(next(generator), ONES + 1)
+        assert torch.equal(generator.throw(ValueError), ONES * 2)
+    assert kinds == {"thrown_into": 1}

@@ -175,7 +175,7 @@ def test_a_stance_that_raises_says_which_guard_failed():
     assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
 
 
-def test_a_general_entry_serves_at_the_limit():
+def test_one_entry_for_any_number_and_size_is_enough():
     framefuse.reset()
     compiled = framefuse.compile(scaled, recompile_limit=2)
     with warnings.catch_warnings():

@@ -151,16 +151,22 @@ TOPICS = {
             ["r = r + torch.empty(3).numel()"],
             ["r = r + torch.ones(2, 3).mm(matrix(3, 2)).sum()"],
             ["r = outspoken(r)"],
-            ["r = r * len(torch.get_float32_matmul_precision())"],
-            ["r = r + len(torch._C._get_fp32_precision_getter('cuda', 'matmul'))", "r = outspoken(r)"],
-            ["r = r + torch._C._get_nnpack_enabled() + torch.backends.cudnn.allow_tf32"],
-            ["try:", "    r = r + torch._C._get_fp32_precision_getter(Unchanged(), 'all')", "except TypeError:", "    r = r + {k}"],
             [f"{_SKIPS}({{k}} > 1)", "r = outspoken(r)", f"{_SKIPS}(False)"],
             *([line, "r = r + 1"] for line in _SET),
             *([line, "r = outspoken(r)"] for line in _SET),
         ],
         _SET,
         weight=6,
+    ),
+    "settings that are read": Topic(
+        [
+            ["r = r * len(torch.get_float32_matmul_precision())"],
+            ["r = r + len(torch._C._get_fp32_precision_getter('cuda', 'matmul'))", "r = outspoken(r)"],
+            ["r = r + torch._C._get_nnpack_enabled() + torch.backends.cudnn.allow_tf32"],
+            ["try:", "    r = r + torch._C._get_fp32_precision_getter(r, 'all')", "except TypeError:", "    r = r + {k}"],
+        ],
+        [line for line in _SET if "nnpack" in line or "float32_matmul" in line],
+        weight=3,
     ),
     "hooks of leaves": Topic(
         [

@@ -55,7 +55,6 @@ _NORMS = (
     "rms_norm(TRAINED.m, (4,), TRAINED.w)",
     "conv2d(TRAINED.m.reshape(1, 2, 2, 2), torch.ones(4, 2, 2, 2), TRAINED.w, padding=1)",
     "linear(TRAINED.m, torch.ones(3, 4), TRAINED.w[:3]).relu()",
-    "max_pool2d(TRAINED.w.detach().repeat(1, 2, 2, 16).permute(0, 3, 1, 2), 2) * {k}",
 )
 _LOSSES = (
     "mse_loss(TRAINED.w, vector(4))",
@@ -68,6 +67,12 @@ _LOSSES = (
     "binary_cross_entropy_with_logits(TRAINED.w, torch.full((4,), 0.5))",
     "binary_cross_entropy_with_logits(TRAINED.w, torch.ones(4), reduction='sum')",
     "kl_div(TRAINED.w, torch.full((4,), 0.25), reduction='sum')",
+)
+# Of images whose channels lie side by side.
+_POOLS = (
+    "max_pool2d(TRAINED.w.detach().repeat(1, 2, 2, 16).permute(0, 3, 1, 2), 2) * {k}",
+    "max_pool2d((TRAINED.w.detach() * {k}).repeat(2, 3, 3, 8).permute(0, 3, 1, 2), 3, 2, 1)",
+    "max_pool2d(TRAINED.w.detach().repeat(1, 4, 3, 9).permute(0, 3, 1, 2), (2, 1), (2, 1), (1, 0))",
 )
 _OTHERS = (
     "torch.logaddexp(TRAINED.w, vector(4))",
@@ -127,5 +132,10 @@ TOPICS = {
             "TRAINED.mean.add_({k})",
         ],
         weight=18,
+    ),
+    "pools of images": Topic(
+        [[f"q = nn.functional.{text}", "r = r + q.sum()"] for text in _POOLS],
+        ["TRAINED.w = leaf(4)", "TRAINED.w = leaf(4).double()", "TRAINED.training = not TRAINED.training"],
+        weight=3,
     ),
 }

@@ -266,3 +266,13 @@ def what_is_no_number_found_in_containers():
 
     calls = (0.25, 7.0, NAN, float("nan"), 0.5)
     return Case(f, vector(), 0.1, (2.0, NAN), then=[lambda v=v: Args(vector(), v, (2.0, NAN)) for v in calls])
+
+
+@program
+def an_integer_where_a_float_was():
+    """It is as large, but a product with integers is one of integers."""
+
+    def f(x, v):
+        return x * v
+
+    return Case(f, torch.arange(4), 0.5, then=[lambda v=v: Args(torch.arange(4), v) for v in (1.5, 3, 2.5, True, 4.5)])
