@@ -34,6 +34,10 @@ bool IsUsers(PyCodeObject* code) {
 void FrameStack::Push(Activation* act) {
   origins_.NoteCode(frame_ops::Code(act->frame));
   all_.push_back(act);
+  // Asked now: when the attempt is being closed, the frame's slots are empty.
+  const bool calls_module = CallsModule(act->frame);
+  forwards_.push_back(calls_module ? RefOf<PyCodeObject>::Create(ShownCode(frame_ops::View(act->frame)))
+                                   : RefOf<PyCodeObject>());
 }
 
 void FrameStack::PushRoot(Activation* act) {
@@ -43,6 +47,7 @@ void FrameStack::PushRoot(Activation* act) {
 
 void FrameStack::Pop() {
   all_.pop_back();
+  forwards_.pop_back();
   if (calls_.size() > all_.size()) calls_.resize(all_.size());
   has_root_ = has_root_ && !all_.empty();
 }
@@ -88,10 +93,9 @@ const UserLocation& FrameStack::Here() {
   const bool same_frame = here_.code && place.first == here_place_.first && here_.caller == call;
   if (same_frame && (place == here_place_ || here_.code.get() != place.first)) return here_;
   // Nobody wrote torch's call of a module: all of it stands at the head of the forward() that it leads to.
-  if (CallsModule(top()->frame)) {
-    PyCodeObject* const forward = ShownCode(frame_ops::View(top()->frame));
+  if (const RefOf<PyCodeObject>& forward = forwards_.back(); forward) {
     here_place_ = place;
-    here_ = UserLocation{RefOf<PyCodeObject>::Create(forward), LineOf(forward, -1), IsUsers(forward), call};
+    here_ = UserLocation{forward, LineOf(forward.get(), -1), IsUsers(forward.get()), call};
     return here_;
   }
   const bool is_user = here_.code.get() == place.first ? here_.is_user : IsUsers(place.first);

@@ -53,6 +53,7 @@ class FrameStack final : public tracing::OriginProvider {
  private:
   frame_ops::Frame* real_frame_;
   std::vector<Activation*> all_;
+  std::vector<RefOf<PyCodeObject>> forwards_;  // by frame: the forward() that it leads to; null: it is not torch's
   bool has_root_ = false;
   bool handles_from_outside_ = false;
   OriginTable origins_;
