@@ -110,6 +110,7 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   }
   inputs_.reserve(plan_->differentiable().inputs().size());
   for (std::int32_t i : plan_->differentiable().inputs()) inputs_.push_back(as_it_is(i));
+  for (std::int32_t i : plan_->differentiable().read_by_data()) read_by_data_.push_back(as_it_is(i).memory);
 }
 
 void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
@@ -162,7 +163,18 @@ void BackwardRun::SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<con
 
 void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, const autograd::Edge& edge) {
   writes_views_ = writes_views_ || written.is_view();
-  if (edge.is_valid()) seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr});
+  if (!edge.is_valid()) return;
+  seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr, std::nullopt});
+  if (!written.is_view()) return;
+  const at::Tensor whole(written._base());
+  seen_written_.back().whole.emplace(autograd::impl::gradient_edge(whole).function);
+}
+
+bool BackwardRun::IsWholeSeen(const autograd::Node& node) const {
+  return std::any_of(seen_written_.begin(), seen_written_.end(), [&node](const SeenWritten& w) {
+    const auto whole = w.whole.has_value() ? w.whole->lock() : AutogradNodePtr();
+    return whole && w.node.lock().get() == &node && OutputGate::IsSeen(*whole);
+  });
 }
 
 void BackwardRun::SeeView(std::size_t result, const autograd::Edge& edge) {
@@ -194,6 +206,7 @@ void BackwardRun::Release(const Used& used, bool last) {
   if (!all_done) return;
   inputs_.clear();
   written_uncounted_.clear();
+  read_by_data_.clear();
 }
 
 // The backward was recorded for a tangent with these strides; another layout may not fit its views.
