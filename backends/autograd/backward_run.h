@@ -137,7 +137,9 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   };
   // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
   at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
-  // For SavedVariable::unpack. None for an input itself, as eager's nodes give none: detach_() of it is an error.
+  void SaveInput(std::size_t saved, const SavedValue& s, const at::Tensor& input);
+  // For SavedVariable::unpack. None for an input itself, as eager's nodes give none, if detached_ does not know who asks:
+  // detach_() of it is an error.
   AutogradNodePtr NodeFor(std::size_t saved, torch::autograd::Node& node) const;
   // What the variant reads of saved values, in its order; or the error of the one that the first node reads that fails.
   struct Unpacked {

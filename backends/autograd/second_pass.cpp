@@ -222,7 +222,13 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
   for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
     if (!plan_.saved()[s].IsInputItself() || plan_.saved()[s].index != input) continue;
     try {
-      return run_.Unpack(s, node_);
+      t = run_.Unpack(s, node_);
+      const autograd::Edge edge = EdgeTo(input);
+      const bool detached_since = !t.grad_fn() && edge.is_valid() && !IsLeaf(edge.function.get());
+      if (!detached_since) return t;
+      t = t.detach();  // no node that this pass comes to has saved it itself
+      autograd::impl::set_gradient_edge(t, edge);
+      return t;
     } catch (const c10::Error&) {  // no node that this pass comes to has saved it
       break;
     }
