@@ -35,6 +35,14 @@ void Replace(Graph& g, const std::vector<ValueId>& taken) {
   }
 }
 
+// Where a dimension has one element its stride says nothing.
+bool LieAlike(ir::Value a, const ir::Value& b) {
+  for (std::size_t d = 0; d < a.strides.size() && a.strides.size() == b.strides.size(); ++d) {
+    if (a.sizes[d].Is(1)) a.strides[d] = b.strides[d];
+  }
+  return EqualMetadata(a, b);
+}
+
 }  // namespace
 
 BackwardPlan::BackwardPlan() = default;
@@ -45,7 +53,7 @@ absl::Status BackwardPlan::CutAt(Graph& g, const std::vector<CutPoint>& places) 
   for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = static_cast<ValueId>(v);
   for (const CutPoint& p : places) {
     const ValueId gradient = g.outputs[p.output].value;
-    if (!EqualMetadata(g.value(gradient), g.value(p.tangent))) {
+    if (!LieAlike(g.value(gradient), g.value(p.tangent))) {
       return absl::UnimplementedError("a gradient of another layout than its output's is asked for");
     }
     taken[At(gradient)] = p.tangent;

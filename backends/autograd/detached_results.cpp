@@ -61,11 +61,24 @@ void DetachedResults::Watch(std::size_t saved, const at::Tensor& result) {
   auto died_detached = std::make_shared<std::atomic<bool>>(false);
   if (MetaThatTells::HasAllOf(*meta)) impl->set_autograd_meta(std::make_unique<MetaThatTells>(*meta, died_detached));
   watched_.push_back({saved,
-                      c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(result.getIntrusivePtr()),
-                      std::move(died_detached)});
+                      WeakTensor(result.getIntrusivePtr()),
+                      std::move(died_detached),
+                      at::Tensor()});
+}
+
+void DetachedResults::WatchInput(std::size_t saved, const at::Tensor& input) {
+  if (!input.grad_fn() || input.is_view()) return;
+  watched_.push_back({saved, WeakTensor(input.getIntrusivePtr()), nullptr, input});
+}
+
+void DetachedResults::Forget(std::size_t saved) {
+  for (Watched& w : watched_) {
+    if (w.saved == saved) w.input = at::Tensor();
+  }
 }
 
 bool DetachedResults::Watched::IsDetached() const {
+  if (died_detached == nullptr) return input.defined() && !input.grad_fn();
   auto impl = result.lock();
   if (!impl) return died_detached->load();
   return !at::Tensor(std::move(impl)).grad_fn();

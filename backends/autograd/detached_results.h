@@ -1,4 +1,4 @@
-// DetachedResults: which results of one run the program has detached in place since (y.detach_()). Eager's nodes that
+// DetachedResults: which results and inputs of one run the program has detached in place since (y.detach_()). Eager's nodes that
 // have saved such a result as their argument refuse it; the node that made it does not.
 // A result, or an input that the graph has written, is not kept alive: it leads to the run. So its autograd meta tells
 // when it dies whether it was detached.
@@ -22,6 +22,9 @@ namespace framefuse {
 
 class DetachedResults {
  public:
+  // Likewise for an input, which was saved itself: it is kept until Forget().
+  void WatchInput(std::size_t saved, const at::Tensor& input);
+  void Forget(std::size_t saved);
   // `result`: saved value `saved` as users see it. Nothing is to watch where it has no history, or is a view.
   void Watch(std::size_t saved, const at::Tensor& result);
   // The first node of eager's, of those that the readers are of, that refuses a result; kNoNode: none.
@@ -34,10 +37,12 @@ class DetachedResults {
   static std::exception_ptr Error();
 
  private:
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Watched {
     std::size_t saved = 0;
-    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> result;
+    WeakTensor result;
     std::shared_ptr<const std::atomic<bool>> died_detached;
+    at::Tensor input{};
     bool IsDetached() const;
   };
   std::vector<Watched> watched_;

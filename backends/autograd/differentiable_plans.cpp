@@ -30,7 +30,10 @@ using ir::ValueId;
 
 }  // namespace
 
-DifferentiablePlans::DifferentiablePlans(const BackwardPlan& plan) : plan_(plan) { FindInputs(); }
+DifferentiablePlans::DifferentiablePlans(const BackwardPlan& plan) : plan_(plan) {
+  FindInputs();
+  FindReadByData();
+}
 
 void DifferentiablePlans::FindInputs() {
   const Graph& joint = plan_.joint();
@@ -48,6 +51,24 @@ void DifferentiablePlans::FindInputs() {
     if (in.role == ir::InputRole::kTangent || in.mutated || !closure.used[At(in.value)] || is_saved[At(in.value)])
       continue;
     inputs_.push_back(static_cast<std::int32_t>(i));
+  }
+}
+
+std::vector<ValueId> DifferentiablePlans::HeldBefore(std::int32_t i) const {
+  const ir::Input& in = plan_.joint().inputs[At(i)];
+  std::vector<ValueId> before;
+  if (!in.mutated || in.mutated_uncounted || in.mutated_output < 0) return before;
+  for (const SavedValue& s : plan_.saved()) {
+    const bool at_last = s.value == plan_.joint().outputs[At(in.mutated_output)].value;
+    if (s.of_written == i && !at_last) before.push_back(s.value);
+  }
+  return before;
+}
+
+void DifferentiablePlans::FindReadByData() {
+  for (std::size_t i = 0; i < plan_.joint().inputs.size(); ++i) {
+    const auto input = static_cast<std::int32_t>(i);
+    if (IsReadByData(plan_.joint(), HeldBefore(input))) read_by_data_.push_back(input);
   }
 }
 
@@ -130,13 +151,17 @@ std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& r
   return results;
 }
 
-void DifferentiablePlans::ReadCopies(std::vector<bool> constant, Graph* joint) const {
+std::vector<HeldByInput> DifferentiablePlans::ReadCopies(std::vector<bool> constant, Graph* joint) const {
   std::vector<ValueId> copies;
+  std::vector<HeldByInput> before;
+  for (std::size_t r = 0; r < read_by_data_.size(); ++r) {
+    for (const ValueId v : HeldBefore(read_by_data_[r])) before.push_back({v, static_cast<std::int32_t>(r)});
+  }
   for (const SavedValue& s : plan_.saved()) {
     constant[At(s.value)] = false;
     if (s.is_copy) copies.push_back(s.value);
   }
-  ReadSavedCopies(*joint, copies, constant);
+  return ReadSavedCopies(*joint, copies, constant, before);
 }
 
 void DifferentiablePlans::CutDetached(const std::string& detached, ir::Graph& joint) const {
@@ -163,7 +188,7 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
   const std::string& through = wish.through;
   Graph joint = plan_.joint();
   std::vector<bool> constant = ConstantValues(plan_.joint());
-  ReadCopies(constant, &joint);
+  const std::vector<HeldByInput> by_data = ReadCopies(constant, &joint);
   std::vector<BackwardPlan::CutPoint> places;
   for (const BackwardPlan::OutputGradient& o : plan_.CutBy(key)) {
     places.push_back({At(plan_.gradients()[o.gradient]), joint.inputs[At(plan_.tangents()[o.tangent])].value});
@@ -205,14 +230,14 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
     values.emplace_back().value = v;
   }
   FF_ASSIGN_OR_RETURN(std::unique_ptr<DifferentiablePlan> found,
-                      Differentiate(joint, outputs, taken, elements, results));
+                      Differentiate(joint, outputs, taken, elements, results, by_data));
   if (!results.empty()) {
     FF_ASSIGN_OR_RETURN(const std::vector<std::int32_t> readers, plan_.ReadersFor(key));
     const std::vector<bool> computed = ComputedFor(readers);
     for (std::size_t s = 0; s < computed.size(); ++s) {  // their histories have no part in these values
       if (computed[s]) taken[At(plan_.saved()[s].value)] = true;
     }
-    FF_ASSIGN_OR_RETURN(found->of_results, Differentiate(joint, values, taken, elements, {}));
+    FF_ASSIGN_OR_RETURN(found->of_results, Differentiate(joint, values, taken, elements, {}, {}));
   }
   found->gradients = std::move(gradients);
   return found;
@@ -220,7 +245,8 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Compile
 
 absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differentiate(
     const Graph& joint, const std::vector<ir::Output>& outputs, const std::vector<bool>& taken,
-    const std::vector<ValueId>& elements, const std::vector<std::size_t>& results) const {
+    const std::vector<ValueId>& elements, const std::vector<std::size_t>& results,
+    const std::vector<HeldByInput>& by_data) const {
   auto result = std::make_unique<DifferentiablePlan>();
   std::vector<ValueId> roots;
   for (const ir::Output& o : outputs) roots.push_back(o.value);
@@ -264,6 +290,13 @@ absl::StatusOr<std::unique_ptr<DifferentiablePlan>> DifferentiablePlans::Differe
     builder.AddNode(n);
   }
   for (const ir::Output& o : outputs) builder.AddOutput(o);
+  for (const HeldByInput& h : by_data) {
+    if (!closure.used[At(h.value)]) continue;
+    ir::Output o;
+    o.value = h.value;
+    builder.AddOutput(o);
+    result->read_by_data.push_back(At(h.number));
+  }
   Graph graph = builder.Take();
   FF_RETURN_IF_ERROR(ir::Verify(graph));
   FF_ASSIGN_OR_RETURN(result->executable, AtenSequence::CreateRewritten(std::move(graph)));

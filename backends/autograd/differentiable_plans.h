@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "backends/autograd/backward_plan.h"
+#include "backends/autograd/saved_copies.h"
 
 namespace framefuse {
 
@@ -24,6 +25,9 @@ struct DifferentiablePlan {
   std::vector<std::size_t> results;                // used results (BackwardPlan::results), after these
   std::unique_ptr<DifferentiablePlan> of_results;  // computes their values; null: there are none
   std::vector<std::int32_t> gradients;             // gradient of each output
+  // Of each output behind these what an input held, and is to hold at last: its place in
+  // DifferentiablePlans::read_by_data.
+  std::vector<std::size_t> read_by_data;
 };
 
 class DifferentiablePlans {
@@ -32,6 +36,8 @@ class DifferentiablePlans {
 
   // Inputs of the joint graph that only these plans need.
   const std::vector<std::int32_t>& inputs() const { return inputs_; }
+  // Inputs that the graph writes, counted, behind nodes that have read them by `x.data`: eager's have saved the memory.
+  const std::vector<std::int32_t>& read_by_data() const { return read_by_data_; }
   // Results that the graph has saved and that one of these nodes of the backward reads: one character for each result.
   // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from.
   std::string SavedResults(const std::vector<std::int32_t>& readers) const;
@@ -44,23 +50,27 @@ class DifferentiablePlans {
 
  private:
   void FindInputs();
-  // What was read of `x.data`, or of what is `constant` (by value), is what was saved of it.
-  void ReadCopies(std::vector<bool> constant, ir::Graph* joint) const;
+  // What input `i` held before the graph wrote it with counted writes.
+  std::vector<ir::ValueId> HeldBefore(std::int32_t i) const;
+  void FindReadByData();
+  // What was read of `x.data`, or of what is `constant` (by value), is what was saved of it. Returns copies of
+  // what inputs of read_by_data() held.
+  std::vector<HeldByInput> ReadCopies(std::vector<bool> constant, ir::Graph* joint) const;
   absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Compile(const BackwardPlan::Key& key, const Wish& wish) const;
   void CutDetached(const std::string& detached, ir::Graph& joint) const;
   // What computes `outputs` from inputs, saved values that are `taken`, elements of others (by saved value),
   // and `results`, which are taken, too.
-  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Differentiate(const ir::Graph& joint,
-                                                                    const std::vector<ir::Output>& outputs,
-                                                                    const std::vector<bool>& taken,
-                                                                    const std::vector<ir::ValueId>& elements,
-                                                                    const std::vector<std::size_t>& results) const;
+  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Differentiate(
+      const ir::Graph& joint, const std::vector<ir::Output>& outputs, const std::vector<bool>& taken,
+      const std::vector<ir::ValueId>& elements, const std::vector<std::size_t>& results,
+      const std::vector<HeldByInput>& by_data) const;
   ir::ValueId ResultOf(std::size_t result, const ir::Graph& joint) const;
   // By saved value: computed by the forward, and one of the nodes reads it, so that it is known to be as it was.
   std::vector<bool> ComputedFor(const std::vector<std::int32_t>& readers) const;
 
   const BackwardPlan& plan_;
   std::vector<std::int32_t> inputs_;
+  std::vector<std::int32_t> read_by_data_;
   mutable std::mutex mutex_;
   mutable absl::flat_hash_map<std::string, std::unique_ptr<DifferentiablePlan>> found_;
 };

@@ -199,7 +199,10 @@ bool BackwardRun::IsObserved(const Place& place, bool by_code) const {
   for (const SeenWritten& w : seen_written_) {
     if (output.role != ir::OutputRole::kMutatedInput || w.input != output.input) continue;
     const auto node = w.node.lock();
-    if (node) return by_code ? HasHooksOfOthers(*node) : OutputGate::IsSeen(*node);
+    const auto whole = w.whole.has_value() ? w.whole->lock() : AutogradNodePtr();
+    if (!node) continue;
+    const auto is_seen = [by_code](autograd::Node& n) { return by_code ? HasHooksOfOthers(n) : OutputGate::IsSeen(n); };
+    return is_seen(*node) || (whole && is_seen(*whole));
   }
   return false;
 }

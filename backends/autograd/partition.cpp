@@ -190,7 +190,10 @@ CapturedReads ReadsOf(const ir::Graph& captured) { return {ir::ReadsOfInputs(cap
 
 void AddReads(const CapturedReads& reads, Partitioned* parts) {
   for (SavedValue& s : parts->saved) {
-    if (s.IsInputItself()) s.reads = reads.of_inputs[At(s.index)];
+    if (s.IsInputItself()) {
+      s.reads = reads.of_inputs[At(s.index)];
+      s.saved_by = s.reads.itself_by;
+    }
     if (s.is_input || s.is_copy || (s.of_written >= 0 && !s.is_new)) continue;
     const std::vector<std::int32_t>& outputs = parts->forward_output;
     const auto o = static_cast<std::size_t>(std::find(outputs.begin(), outputs.end(), s.index) - outputs.begin());

@@ -30,7 +30,7 @@ struct SavedValue {
   bool is_copy = false;
   std::int32_t counts_with = -1;
   ir::InputReads reads;                // of an input itself
-  std::vector<std::int64_t> saved_by;  // of a result (ir::SavedByOthers)
+  std::vector<std::int64_t> saved_by;  // of a result (ir::SavedByOthers), or an input itself
   bool IsInputItself() const { return is_input && !is_copy; }
 };
 

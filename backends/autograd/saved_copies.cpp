@@ -130,22 +130,25 @@ class CopySaver {
 
 class CopyReader {
  public:
-  CopyReader(ir::Graph& joint, const std::vector<ValueId>& copies, const std::vector<bool>& in_copies)
+  CopyReader(ir::Graph& joint, const std::vector<ValueId>& copies, const std::vector<bool>& in_copies,
+             const std::vector<HeldByInput>& before)
       : g_(joint), aliases_(joint), definitions_(joint.Definitions()), in_copies_(in_copies) {
+    for (const HeldByInput& b : before) before_[b.value] = b.number;
     for (const ValueId copy : copies) {
       const Node& alias = g_.nodes[At(definitions_[At(copy)])];
       in_copy_.try_emplace(alias.args[0].value, copy);
     }
   }
 
-  void Run() {
+  std::vector<HeldByInput> Run() {
     recorded_ = std::move(g_.nodes);
     for (const Node& recorded : recorded_) {
       Node n = recorded;
       std::size_t use = 0;
       const auto read = [&](ValueId& v) {
         const bool detached = ir::IsDetached(recorded, use++);
-        if ((detached || in_copies_[At(v)]) && n.phase == ir::Phase::kForward) v = InCopy(v);
+        const bool in_copy = detached || (in_copies_[At(v)] && !before_.contains(aliases_.RootOf(v)));
+        if (in_copy && n.phase == ir::Phase::kForward) v = InCopy(v);
       };
       for (ir::Arg& a : n.args) {
         if (a.kind == ir::Arg::Kind::kValue) read(a.value);
@@ -156,13 +159,15 @@ class CopyReader {
       nodes_.push_back(std::move(n));
     }
     g_.nodes = std::move(nodes_);
+    return std::move(made_);
   }
 
  private:
   ValueId InCopy(ValueId v) {
     if (const auto known = in_copy_.find(v); known != in_copy_.end()) return known->second;
+    if (const auto before = before_.find(v); before != before_.end()) return CopyOf(v, before->second);
     const ValueId root = At(v) < definitions_.size() ? aliases_.RootOf(v) : v;
-    if (root == v || !in_copy_.contains(root)) return v;
+    if (root == v || !(in_copy_.contains(root) || before_.contains(root))) return v;
     Node view = recorded_[At(definitions_[At(v)])];
     ir::Arg& base = view.args[At(ViewedArgument(*view.op))];
     base.value = InCopy(base.value);
@@ -176,18 +181,50 @@ class CopyReader {
     return in_copy_[v];
   }
 
+  ValueId CopyOf(ValueId v, std::int32_t number) {
+    ir::Value metadata = g_.value(v);
+    Node clone;
+    clone.op = ir::RequireOp(ir::OpName::kClone);
+    clone.history = ir::History::kCut;
+    clone.args = {ir::Arg::OfValue(v), ir::Arg::None()};
+    const ValueId copy = g_.AddValue(std::move(metadata));
+    clone.outputs = {copy};
+    nodes_.push_back(std::move(clone));
+    made_.push_back({copy, number});
+    return in_copy_[v] = copy;
+  }
+
   ir::Graph& g_;
   const Aliases aliases_;
   const std::vector<ir::NodeIndex> definitions_;
   const std::vector<bool>& in_copies_;
   std::vector<Node> recorded_, nodes_;
   absl::flat_hash_map<ValueId, ValueId> in_copy_;
+  absl::flat_hash_map<ValueId, std::int32_t> before_;
+  std::vector<HeldByInput> made_;
 };
 
 }  // namespace
 
-void ReadSavedCopies(ir::Graph& joint, const std::vector<ValueId>& copies, const std::vector<bool>& in_copies) {
-  if (!copies.empty()) CopyReader(joint, copies, in_copies).Run();
+std::vector<HeldByInput> ReadSavedCopies(ir::Graph& joint, const std::vector<ValueId>& copies,
+                                         const std::vector<bool>& in_copies, const std::vector<HeldByInput>& before) {
+  if (copies.empty() && before.empty()) return {};
+  return CopyReader(joint, copies, in_copies, before).Run();
+}
+
+bool IsReadByData(const ir::Graph& joint, const std::vector<ValueId>& before) {
+  if (before.empty()) return false;
+  const Aliases aliases(joint);
+  const auto is_before = [&](ValueId v) {
+    return std::find(before.begin(), before.end(), aliases.RootOf(v)) != before.end();
+  };
+  return std::any_of(joint.nodes.begin(), joint.nodes.end(), [&](const Node& n) {
+    if (n.phase != ir::Phase::kForward || n.detached_uses == 0) return false;
+    bool reads = false;
+    std::size_t use = 0;
+    ir::ForEachUse(n, [&](ValueId v) { reads = (ir::IsDetached(n, use++) && is_before(v)) || reads; });
+    return reads;
+  });
 }
 
 std::vector<SavedCopy> MakeSavedCopies(ir::Graph& joint) {

@@ -21,10 +21,22 @@ struct SavedCopy {
 // In the order in which the joint graph defines them.
 std::vector<SavedCopy> MakeSavedCopies(ir::Graph& joint);
 
+// What the input of that number (DifferentiablePlans::read_by_data) held at a time.
+struct HeldByInput {
+  ir::ValueId value = ir::kNoValue;
+  std::int32_t number = 0;
+};
+
 // For a second derivative: what the forward reads of the same memory without a history is the copy, too, as the nodes
 // of eager's that it computes again have saved it. `copies`: SavedCopy::value of each, which are inputs then.
-// `in_copies`: by value, that it never has one, and is saved in no other way.
-void ReadSavedCopies(ir::Graph& joint, const std::vector<ir::ValueId>& copies, const std::vector<bool>& in_copies);
+// `in_copies`: by value, that it never has one, and is saved in no other way. What is read by `x.data` of `before`, which
+// the graph overwrote with counted writes, is a new copy: eager's nodes have saved the memory, and it is to get what is
+// there at last. Returns these.
+std::vector<HeldByInput> ReadSavedCopies(ir::Graph& joint, const std::vector<ir::ValueId>& copies,
+                                         const std::vector<bool>& in_copies, const std::vector<HeldByInput>& before);
+
+// Whether a node of the forward reads one of these so.
+bool IsReadByData(const ir::Graph& joint, const std::vector<ir::ValueId>& before);
 
 }  // namespace framefuse
 

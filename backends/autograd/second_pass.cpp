@@ -57,6 +57,8 @@ class BackwardRun::SecondPass {
   // What an input held before the graph wrote it uncounted: eager's nodes have saved the input itself, and a second
   // derivative that comes to them reads what it holds now.
   void StartInItsPlace(const UnsavedInput& input, bool is_read, at::Tensor* t);
+  // What forward nodes have read of `x.data` gets what x holds now, whose versions they do not ask for.
+  void ReadByData(const DifferentiablePlan& plan, std::vector<at::Tensor>* outputs) const;
   // What was saved, for a value that is computed again; undefined where that was used up or written since.
   at::Tensor ElementsOf(std::size_t saved);
 
@@ -153,6 +155,15 @@ void BackwardRun::SecondPass::StartInItsPlace(const UnsavedInput& input, bool is
   if (is_read) in_place_.push_back({*t, &input});
 }
 
+void BackwardRun::SecondPass::ReadByData(const DifferentiablePlan& plan, std::vector<at::Tensor>* outputs) const {
+  TORCH_CHECK(plan.read_by_data.empty() || !run_.read_by_data_.empty(), autograd::ERR_BACKWARD_TWICE);
+  for (std::size_t i = 0; i < plan.read_by_data.size(); ++i) {
+    const at::Tensor& memory = run_.read_by_data_[plan.read_by_data[i]];
+    (*outputs)[plan.gradients.size() + i].variable_data().copy_(memory.variable_data());
+  }
+  outputs->resize(plan.gradients.size());
+}
+
 autograd::Edge BackwardRun::SecondPass::EdgeTo(std::int32_t input) {
   const std::vector<BackwardPlan::InputClass>& classes = plan_.input_classes();
   for (std::size_t c = 0; c < classes.size(); ++c) {
@@ -211,7 +222,13 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
   for (std::size_t s = 0; s < run_.saved_.size() && found == extra.end(); ++s) {
     if (!plan_.saved()[s].IsInputItself() || plan_.saved()[s].index != input) continue;
     try {
-      return run_.Unpack(s, node_);
+      t = run_.Unpack(s, node_);
+      const autograd::Edge edge = EdgeTo(input);
+      const bool detached_since = !t.grad_fn() && edge.is_valid() && !IsLeaf(edge.function.get());
+      if (!detached_since) return t;
+      t = t.detach();  // no node that this pass comes to has saved it itself
+      autograd::impl::set_gradient_edge(t, edge);
+      return t;
     } catch (const c10::Error&) {  // no node that this pass comes to has saved it
       break;
     }
@@ -298,8 +315,9 @@ autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tan
       autograd::impl::set_gradient_edge(inputs.back(), passed.edges[plan->results[r]]);
     }
   }
-  std::vector<at::Tensor> outputs(plan->gradients.size());
+  std::vector<at::Tensor> outputs(plan->gradients.size() + plan->read_by_data.size());
   ThrowIfError(plan->executable->Run(inputs, run_.symbols_, absl::MakeSpan(outputs)));
+  ReadByData(*plan, &outputs);
   for (const InPlace& p : in_place_) p.start.variable_data().copy_(p.input->memory.variable_data());
   // A node that has saved one of these is none that this pass came to: eager's error, if a next one does.
   unknown.Spoil();

@@ -125,6 +125,13 @@ std::vector<InputReads> ReadsOfInputs(const Graph& graph) {
     const StorageId storage = graph.value(in.value).storage;
     const bool view = storage >= 0 && std::find(viewed.begin(), viewed.end(), storage) != viewed.end();
     reads.push_back({is_read[static_cast<std::size_t>(in.value)], view});
+    for (const Node& n : graph.nodes) {
+      if (n.phase != Phase::kBackward || n.sequence < 0 || CopyReadBy(n) != CopyRead::kNone) continue;
+      std::vector<std::int64_t>& by = reads.back().itself_by;
+      ForEachUse(n, [&](ValueId v) {
+        if (v == in.value && (by.empty() || by.back() != n.sequence)) by.push_back(n.sequence);
+      });
+    }
   }
   return reads;
 }

@@ -43,6 +43,7 @@ std::vector<std::int64_t> TurnsOfFunctions(const Graph& joint);
 struct InputReads {
   bool itself = false;  // by a node of torch's own, which refuses one that was detached in place
   bool view = false;
+  std::vector<std::int64_t> itself_by{};  // the sequence numbers of those nodes
 };
 std::vector<InputReads> ReadsOfInputs(const Graph& graph);
 

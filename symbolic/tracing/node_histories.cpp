@@ -40,14 +40,18 @@ bool IsDetached(const at::Tensor& t) {
   return fake->is_copy() || fake->is_detached();
 }
 
+// Also x.data of an x without a history: who has saved it asks for no version.
+bool IsReadWithoutHistory(const at::Tensor& t) {
+  const FakeImpl* fake = AsFake(t);
+  return IsDetached(t) || (fake != nullptr && fake->is_copy() && !t.requires_grad());
+}
+
 void MarkDetached(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::Node* node) {
   std::size_t use = 0;
   const auto mark = [&](const at::Tensor& t) {
-    if (IsDetached(t)) {
-      if (use >= 64)
-        ThrowBreak(BreakKind::kMutation, traits.op->name(), "a list of more than 64 tensors has x.data of one");
-      node->detached_uses |= std::uint64_t{1} << use;
-    }
+    if (IsDetached(t) && use >= 64)
+      ThrowBreak(BreakKind::kMutation, traits.op->name(), "a list of more than 64 tensors has x.data of one");
+    if (IsReadWithoutHistory(t) && use < 64) node->detached_uses |= std::uint64_t{1} << use;
     ++use;
   };
   for (std::size_t i = 0; i < node->args.size(); ++i) {

@@ -1,5 +1,7 @@
 // What eager's kernels refuse and torch's meta kernels do not ask for. The capture breaks there, so that the program
 // gets eager's error where the operator stands, also when nobody reads its result.
+#include <limits>
+
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/shapes/shapes.h"
@@ -163,6 +165,19 @@ bool DrawsIntegers(Arguments args) {
   return !c10::isFloatingType(type) && !c10::isComplexType(type);
 }
 
+// (self, from, to, …)
+bool DrawsFromNoRange(Arguments args) {
+  if (DrawsIntegers(args)) return true;
+  if (!args[1].isDouble() || !args[2].isDouble()) return false;
+  const double from = args[1].toDouble(), to = args[2].toDouble();
+  const c10::ScalarType type = args[0].toTensor().scalar_type();
+  double most = std::numeric_limits<double>::max();
+  if (type == c10::ScalarType::Float) most = std::numeric_limits<float>::max();
+  if (type == c10::ScalarType::BFloat16) most = static_cast<double>(std::numeric_limits<c10::BFloat16>::max());
+  if (type == c10::ScalarType::Half) most = static_cast<double>(std::numeric_limits<c10::Half>::max());
+  return !(from <= to) || to - from > most;
+}
+
 // (self, …)
 bool OfBools(Arguments args) { return args[0].toTensor().scalar_type() == c10::ScalarType::Bool; }
 
@@ -239,7 +254,7 @@ constexpr RefusalRow kRows[] = {
     {kAddcdiv, QuotientOfIntegers, "integers are divided"},
     {kAddcdiv_, QuotientOfIntegers, "integers are divided"},
     {kNormal_, DrawsIntegers, "its numbers are not of floating point"},
-    {kUniform_, DrawsIntegers, "its numbers are not of floating point"},
+    {kUniform_, DrawsFromNoRange, "it has no such range of numbers"},
     {kArgmax, OfBools, "it takes no bools"},
     {kArgmin, OfBools, "it takes no bools"},
     {kRenorm, HasNoSuchDimension, "it has no such dimension"},

@@ -121,6 +121,52 @@ def written_in_the_same_graph():
     return Case(run, observe=leaves, forward_only=True)
 
 
+def _written_behind(read):
+    def with_a_history(a, b, c):
+        v = read(a) * b
+        a.mul_(2)
+        return (v * v,)
+
+    def by_another(a, b, c):
+        v = read(a) * b
+        a.mul_(c)
+        return (v * v * a,)
+
+    def without_a_history(a, b, c):
+        v = read(a) * b
+        _count_up(a)
+        return (v.sin() * v,)
+
+    def twice(a, b, c):
+        v = read(a) * b
+        _count_up(a)
+        w = read(a) * c
+        _count_up(a)
+        return (v * w * w,)
+
+    def of_a_constant(a, b, c):
+        t = a.detach() * 1
+        torch._dynamo.graph_break()
+        v = read(t) * b
+        t.mul_(2)
+        return v * v, t
+
+    return with_a_history, by_another, without_a_history, twice, of_a_constant
+
+
+@program(**_FAILS_HALFWAY)
+def of_an_argument_that_is_written_behind_it():
+    """A second derivative reads what counted writes in the same graph left there, and what came to it since."""
+    functions = _written_behind(lambda t: t.data)
+    return _gradients_after(lambda *_: None, *functions, twice=True)
+
+
+@program(**_FAILS_HALFWAY)
+def of_an_argument_that_is_written_behind_it_and_later():
+    functions = _written_behind(lambda t: t.data.t())
+    return _gradients_after(lambda a, *_: a.data.mul_(3), *functions, twice=True)
+
+
 @program(whole=False)
 def beside_a_read_that_counts():
     """Each of the two raises where eager's node of its own does."""

@@ -263,6 +263,48 @@ def one_detached_and_another_written():
     return _later(results_of, change)
 
 
+@program(whole=False)
+def the_whole_of_an_argument_that_is_written():
+    """What was computed with a written view has come from the whole: its gradient, its hooks, and their derivatives."""
+
+    def computed(part, x):
+        part.mul_(x[0])
+        return part.sin()
+
+    def run(x):
+        found = []
+        for view in (lambda t: t.view(-1, 2), lambda t: t[:1], lambda t: t.view(-1)[2:]):
+            a, seen = x * 1, []
+            part = view(a)
+            torch._dynamo.graph_break()
+            result = computed(part, x)
+            torch._dynamo.graph_break()
+            first = torch.autograd.grad(result.sum(), (a, x), create_graph=True)
+            second = torch.autograd.grad(sum((t * t).sum() for t in first), (a, x), retain_graph=True)
+            a.register_hook(lambda g, seen=seen: seen.append(_numbers(g)))
+            found += [list(map(_numbers, first)), list(map(_numbers, second))]
+            found += [_numbers(*torch.autograd.grad(result.sum(), x)), seen]
+        return found
+
+    return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
+def an_argument_detached_and_another_written():
+    """A node that has saved both raises for the one that was written."""
+
+    def results_of(x):
+        y, z = x.sin(), x + 1
+        torch._dynamo.graph_break()
+        return y, z, y * z
+
+    def change(results):
+        results[0].detach_()
+        results[1].detach().mul_(2)
+
+    return _later(results_of, change)
+
+
 def _twice(results_of):
     """Two passes over the last result, of which the first keeps nothing."""
 

@@ -316,6 +316,31 @@ def detached_results_and_who_has_saved_them():
 
 
 @program(whole=False)
+def detached_arguments_and_who_has_saved_them():
+    """A node that has saved a view of an argument does not mind that it was detached in place; one that has saved it does."""
+
+    def made(y):
+        return y * y, y.sum(), y.view(-1).square(), y[0] * y[1].sum()
+
+    def run(x):
+        found = []
+        for detach, dropped in ((False, True), (True, False), (True, True)):
+            y = x.exp()
+            torch._dynamo.graph_break()
+            results = made(y)
+            torch._dynamo.graph_break()
+            if detach:
+                y.detach_()
+            if dropped:
+                del y
+            for z in results:
+                found += [_gradient_or_error(z, x), _gradient_or_error(z, x, create_graph=True)]
+        return found
+
+    return Case(run, matrix(2, 2).requires_grad_(), forward_only=True)
+
+
+@program(whole=False)
 def detached_results_that_hooks_keep():
     def run(x):
         with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):

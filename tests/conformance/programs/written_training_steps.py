@@ -226,6 +226,18 @@ def numbers_drawn_into_what_has_a_history():
     return Case(f, leaf(), then=NOTHING)
 
 
+@program(whole=False)
+def numbers_drawn_from_no_range_into_an_argument():
+    def f(x, to):
+        try:
+            x.uniform_(3, to)
+        except RuntimeError as error:
+            return str(error)[:30], x * 2
+        return "drawn", x.shape
+
+    return Case(f, vector(), 1.0, then=[lambda: Args(vector(), 4.0), lambda: Args(vector(), 2.0)])
+
+
 @program
 def numbers_drawn_into_an_argument():
     def f(x):
