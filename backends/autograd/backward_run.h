@@ -138,8 +138,8 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
   at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
   void SaveInput(std::size_t saved, const SavedValue& s, const at::Tensor& input);
-  // For SavedVariable::unpack. None for an input itself, as eager's nodes give none, if detached_ does not know who asks:
-  // detach_() of it is an error.
+  // For SavedVariable::unpack. None for an input itself, as eager's nodes give none, if detached_ does not know who
+  // asks: detach_() of it is an error.
   AutogradNodePtr NodeFor(std::size_t saved, torch::autograd::Node& node) const;
   // What the variant reads of saved values, in its order; or the error of the one that the first node reads that fails.
   struct Unpacked {
@@ -206,7 +206,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::vector<Memory> memory_;  // by saved value: of SavedValue::reads.view, while that is saved; empty: of none
   std::vector<UnsavedInput> inputs_;
   std::vector<WrittenUncounted> written_uncounted_;
-  std::vector<at::Tensor> read_by_data_;  // of DifferentiablePlans::read_by_data(), as they are
+  std::vector<at::Tensor> read_by_data_;                 // of DifferentiablePlans::read_by_data(), as they are
   std::vector<torch::autograd::Edge> edges_of_written_;  // by saved value (SavedValue::of_written), while that is saved
   struct SeenWritten {
     std::int32_t input = 0;

@@ -13,6 +13,12 @@ inline bool IsProduct(const ir::Node& n) {
   return kProducts.contains(n.op);
 }
 
+// Its results are in memory of their own, and in no other's; it writes and draws nothing.
+inline bool IsConvolution(const ir::Node& n) {
+  static constexpr ir::OpNames kConvolutions{ir::OpName::kConvolution, ir::OpName::kConvolutionBackward};
+  return kConvolutions.contains(n.op);
+}
+
 // Its result is all of its argument's memory.
 inline bool IsWholeView(const ir::Node& n) {
   static constexpr ir::OpNames kWhole{ir::OpName::kView,         ir::OpName::k_UnsafeView, ir::OpName::kPermute,

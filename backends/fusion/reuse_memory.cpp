@@ -24,7 +24,7 @@ class Reuser {
       for (const ValueId v : steps_[s]->Reads()) Last(v) = s;
       if (steps_[s]->IsKernel()) Own(steps_[s]->Results());
       for (const ir::NodeIndex n : steps_[s]->Operators()) {
-        if (IsProduct(g_.nodes[At(n)]) || CopiesForOthers(g_.nodes[At(n)])) Own(g_.nodes[At(n)].outputs);
+        if (MakesItsOwn(g_.nodes[At(n)])) Own(g_.nodes[At(n)].outputs);
       }
     }
     for (const Node& n : g_.nodes) {

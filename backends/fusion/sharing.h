@@ -17,10 +17,13 @@ namespace framefuse::fusion {
 // It speaks to other processes of a copy of its arguments.
 inline bool CopiesForOthers(const ir::Node& n) { return ir::SpeaksToOthers(n) && !ir::WaitsForOthers(n); }
 
+// Its results are in memory that it allocates.
+inline bool MakesItsOwn(const ir::Node& n) { return IsProduct(n) || IsConvolution(n) || CopiesForOthers(n); }
+
 // `to`, a result of n, may lie in the memory of `from`, which n is given.
 inline bool MayShare(const ir::Graph& graph, const ir::Node& n, ir::ValueId from, ir::ValueId to) {
   if (ViewedArgument(*n.op) >= 0) return true;
-  if (n.op->is_pointwise() || IsProduct(n) || CopiesForOthers(n)) return false;
+  if (n.op->is_pointwise() || MakesItsOwn(n)) return false;
   const ir::Value &a = graph.value(from), &b = graph.value(to);
   return a.sizes == b.sizes && a.dtype == b.dtype;
 }

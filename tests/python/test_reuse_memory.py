@@ -49,13 +49,31 @@ def other_type(x):
     return (x @ W).double().exp() @ W.double()
 
 
+IMAGE = torch.linspace(-1, 1, 8 * 8).reshape(1, 1, 8, 8)
+FILTERS = torch.linspace(-1, 1, 9).reshape(1, 1, 3, 3)
+
+
+def convolution(x):
+    return torch.conv2d((x @ IMAGE), FILTERS, padding=1).exp() @ W
+
+
+def convolution_beside_its_argument(x):
+    y = (x @ IMAGE).sin()
+    return (torch.conv2d(y, FILTERS, padding=1).exp() + y) @ W
+
+
+def convolution_read_again(x):
+    y = torch.conv2d(x @ IMAGE, FILTERS, padding=1)
+    return y.exp() @ W + y
+
+
 def results(value):
     return value if isinstance(value, tuple) else (value,)
 
 
 @pytest.mark.parametrize(
     "program, count",
-    [(last_reader, 1), (through_views, 1), (result_too, 0), (view_of_it_is_a_result, 0), (read_again, 1), (under_two_names, 0), (broadcast, 0), (argument, 0), (other_type, 0)],
+    [(last_reader, 1), (through_views, 1), (result_too, 0), (view_of_it_is_a_result, 0), (read_again, 1), (under_two_names, 0), (broadcast, 0), (argument, 0), (other_type, 0), (convolution, 1), (convolution_beside_its_argument, 2), (convolution_read_again, 1)],
     ids=lambda v: getattr(v, "__name__", v),
 )
 def test_results_take_the_memory_of_what_dies(program, count):
