@@ -60,10 +60,7 @@ void DetachedResults::Watch(std::size_t saved, const at::Tensor& result) {
   const auto* const meta = static_cast<const autograd::AutogradMeta*>(impl->autograd_meta());
   auto died_detached = std::make_shared<std::atomic<bool>>(false);
   if (MetaThatTells::HasAllOf(*meta)) impl->set_autograd_meta(std::make_unique<MetaThatTells>(*meta, died_detached));
-  watched_.push_back({saved,
-                      WeakTensor(result.getIntrusivePtr()),
-                      std::move(died_detached),
-                      at::Tensor()});
+  watched_.push_back({saved, WeakTensor(result.getIntrusivePtr()), std::move(died_detached), at::Tensor()});
 }
 
 void DetachedResults::WatchInput(std::size_t saved, const at::Tensor& input) {

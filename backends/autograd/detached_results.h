@@ -1,7 +1,7 @@
-// DetachedResults: which results and inputs of one run the program has detached in place since (y.detach_()). Eager's nodes that
-// have saved such a result as their argument refuse it; the node that made it does not.
-// A result, or an input that the graph has written, is not kept alive: it leads to the run. So its autograd meta tells
-// when it dies whether it was detached.
+// DetachedResults: which results and inputs of one run the program has detached in place since (y.detach_()). Eager's
+// nodes that have saved such a result as their argument refuse it; the node that made it does not. A result, or an
+// input that the graph has written, is not kept alive: it leads to the run. So its autograd meta tells when it dies
+// whether it was detached.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_DETACHED_RESULTS_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_DETACHED_RESULTS_H_
 

@@ -60,10 +60,12 @@ class DifferentiablePlans {
   void CutDetached(const std::string& detached, ir::Graph& joint) const;
   // What computes `outputs` from inputs, saved values that are `taken`, elements of others (by saved value),
   // and `results`, which are taken, too.
-  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Differentiate(
-      const ir::Graph& joint, const std::vector<ir::Output>& outputs, const std::vector<bool>& taken,
-      const std::vector<ir::ValueId>& elements, const std::vector<std::size_t>& results,
-      const std::vector<HeldByInput>& by_data) const;
+  absl::StatusOr<std::unique_ptr<DifferentiablePlan>> Differentiate(const ir::Graph& joint,
+                                                                    const std::vector<ir::Output>& outputs,
+                                                                    const std::vector<bool>& taken,
+                                                                    const std::vector<ir::ValueId>& elements,
+                                                                    const std::vector<std::size_t>& results,
+                                                                    const std::vector<HeldByInput>& by_data) const;
   ir::ValueId ResultOf(std::size_t result, const ir::Graph& joint) const;
   // By saved value: computed by the forward, and one of the nodes reads it, so that it is known to be as it was.
   std::vector<bool> ComputedFor(const std::vector<std::int32_t>& readers) const;
