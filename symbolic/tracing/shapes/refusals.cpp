@@ -175,6 +175,8 @@ bool DrawsFromNoRange(Arguments args) {
   if (type == c10::ScalarType::Float) most = std::numeric_limits<float>::max();
   if (type == c10::ScalarType::BFloat16) most = static_cast<double>(std::numeric_limits<c10::BFloat16>::max());
   if (type == c10::ScalarType::Half) most = static_cast<double>(std::numeric_limits<c10::Half>::max());
+  const auto fits = [most](double bound) { return bound >= -most && bound <= most; };
+  if (!fits(from) || !fits(to)) return true;
   TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
   return to - from > most;
 }
