@@ -44,22 +44,6 @@ BackwardRun::BackwardRun(std::shared_ptr<const BackwardPlan> plan)
     : plan_(std::move(plan)),
       has_gates_(plan_->tangents().size() > 1 || plan_->input_classes().size() > 1 || plan_->HasViewsOfInputs()) {}
 
-void BackwardRun::SeeWritten(std::int32_t input, const at::Tensor& written, const autograd::Edge& edge) {
-  writes_views_ = writes_views_ || written.is_view();
-  if (!edge.is_valid()) return;
-  seen_written_.push_back({input, WeakNode(edge.function), edge.input_nr, std::nullopt});
-  if (!written.is_view()) return;
-  const at::Tensor whole(written._base());
-  seen_written_.back().whole.emplace(autograd::impl::gradient_edge(whole).function);
-}
-
-bool BackwardRun::IsWholeSeen(const autograd::Node& node) const {
-  return std::any_of(seen_written_.begin(), seen_written_.end(), [&node](const SeenWritten& w) {
-    const auto whole = w.whole.has_value() ? w.whole->lock() : AutogradNodePtr();
-    return whole && w.node.lock().get() == &node && OutputGate::IsSeen(*whole);
-  });
-}
-
 void BackwardRun::SeeView(std::size_t result, const autograd::Edge& edge) {
   seen_views_.push_back({result, WeakNode(edge.function), edge.input_nr});
 }

@@ -7,7 +7,6 @@
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
-#include <torch/version.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,18 +22,13 @@
 #include "backends/autograd/backward_plan.h"
 #include "backends/autograd/detached_results.h"
 #include "backends/autograd/gradient_targets.h"
+#include "backends/autograd/seen_writes.h"
 #include "backends/runtime/autograd_node.h"
 
 namespace framefuse {
 
 class CompiledBackward;
 class OutputGate;
-
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
-using WeakNode = std::weak_ptr<torch::autograd::Node>;
-#else
-using WeakNode = c10::weak_intrusive_ptr<torch::autograd::Node>;
-#endif
 
 class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
  public:
@@ -79,10 +72,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // At last, of SavedValue::is_copy.
   void SaveCopies(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
                   std::size_t visible_outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen);
-  // The history that input `input` has since the graph has written it; it leads to this run.
-  void SeeWritten(std::int32_t input, const at::Tensor& written, const torch::autograd::Edge& edge);
-  // Whether somebody sees what comes to the whole that a written view is of. `node`: the view's.
-  bool IsWholeSeen(const torch::autograd::Node& node) const;
+  SeenWrites& seen_writes() { return seen_writes_; }
   // The history of a view that the graph has written, a result (BackwardPlan::results); it leads to this run, too.
   void SeeView(std::size_t result, const torch::autograd::Edge& edge);
 
@@ -137,7 +127,6 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   };
   // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
   at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
-  void SaveInput(std::size_t saved, const SavedValue& s, const at::Tensor& input);
   // For SavedVariable::unpack. None for an input itself, as eager's nodes give none, if detached_ does not know who
   // asks: detach_() of it is an error.
   AutogradNodePtr NodeFor(std::size_t saved, torch::autograd::Node& node) const;
@@ -208,20 +197,13 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   std::vector<WrittenUncounted> written_uncounted_;
   std::vector<at::Tensor> read_by_data_;                 // of DifferentiablePlans::read_by_data(), as they are
   std::vector<torch::autograd::Edge> edges_of_written_;  // by saved value (SavedValue::of_written), while that is saved
-  struct SeenWritten {
-    std::int32_t input = 0;
-    WeakNode node;
-    std::uint32_t input_nr = 0;
-    std::optional<WeakNode> whole;  // of what a view is of, which has a node of the write's, too
-  };
-  std::vector<SeenWritten> seen_written_;
+  SeenWrites seen_writes_;
   struct SeenView {
     std::size_t result = 0;
     WeakNode node;
     std::uint32_t input_nr = 0;
   };
   std::vector<SeenView> seen_views_;
-  bool writes_views_ = false;
   bool has_hidden_view_ = false;
   std::vector<std::int64_t> symbols_;
   DetachedResults detached_;

@@ -53,15 +53,15 @@ bool KeepsItsMemory(const at::Tensor& t) {
          !at::SavedTensorDefaultHooks::get_hooks().has_value();
 }
 
-}  // namespace
-
 // Where hooks keep saved tensors eager's nodes do not ask whether they were detached.
-void BackwardRun::SaveInput(std::size_t saved, const SavedValue& s, const at::Tensor& input) {
+autograd::SavedVariable SavedInput(std::size_t saved, const SavedValue& s, const at::Tensor& input,
+                                   DetachedResults* detached) {
   const bool hooks = at::SavedTensorDefaultHooks::get_hooks().has_value();
-  const bool as_itself = s.reads.itself && hooks;
-  saved_[saved] = autograd::SavedVariable(as_itself ? input : AsReadBy(s, input), /*is_output=*/false);
-  if (s.reads.itself && !hooks && !s.saved_by.empty() && input.defined()) detached_.WatchInput(saved, input);
+  if (s.reads.itself && !hooks && !s.saved_by.empty() && input.defined()) detached->WatchInput(saved, input);
+  return autograd::SavedVariable(s.reads.itself && hooks ? input : AsReadBy(s, input), /*is_output=*/false);
 }
+
+}  // namespace
 
 void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
   symbols_.assign(symbols.begin(), symbols.end());
@@ -73,7 +73,7 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
   };
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
-    if (s.IsInputItself()) SaveInput(i, s, inputs[At(s.index)]);
+    if (s.IsInputItself()) saved_[i] = SavedInput(i, s, inputs[At(s.index)], &detached_);
     if (s.reads.view && KeepsItsMemory(inputs[At(s.index)])) {
       memory_.resize(saved_.size());
       memory_[i] = {inputs[At(s.index)].storage(), inputs[At(s.index)].storage_offset()};

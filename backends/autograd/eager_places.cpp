@@ -196,13 +196,10 @@ bool BackwardRun::IsObserved(const Place& place, bool by_code) const {
   if (place.gate == nullptr) return LeadsToSeenLeaf(*place.node);
   const ir::Graph& joint = plan_->joint();
   const ir::Output& output = joint.outputs[At(joint.inputs[At(plan_->tangents()[place.gate->tangent()])].tangent_of)];
-  for (const SeenWritten& w : seen_written_) {
+  for (const SeenWrites::Write& w : seen_writes_.all()) {
     if (output.role != ir::OutputRole::kMutatedInput || w.input != output.input) continue;
-    const auto node = w.node.lock();
-    const auto whole = w.whole.has_value() ? w.whole->lock() : AutogradNodePtr();
-    if (!node) continue;
-    const auto is_seen = [by_code](autograd::Node& n) { return by_code ? HasHooksOfOthers(n) : OutputGate::IsSeen(n); };
-    return is_seen(*node) || (whole && is_seen(*whole));
+    if (w.Is([by_code](autograd::Node& n) { return by_code ? HasHooksOfOthers(n) : OutputGate::IsSeen(n); }))
+      return true;
   }
   return false;
 }
@@ -237,7 +234,7 @@ void BackwardRun::ActBeforeNextSeen(autograd::Node& gate, std::size_t place, boo
   Pass& pass = PassOfNow();
   pass.passed[place] = true;
   std::vector<Place> to_come = PlacesAfter(pass, place, /*all=*/false);
-  if (to_come.empty() || writes_views_ || has_hidden_view_) return;
+  if (to_come.empty() || seen_writes_.HasViews() || has_hidden_view_) return;
   const Place next = to_come.front();
   if (!fails && !IsObserved(next, /*by_code=*/false)) return;
   const std::int32_t mine = places_[place].turn;

@@ -39,7 +39,7 @@ void OutputGate::BringToPlaces(const at::Tensor& gradient, autograd::variable_li
   BackwardPlan::Key key{std::string(plan.gradients().size(), '0'), std::string(plan.tangents().size(), '0'),
                         run_->DecideCut(places_, [this](std::size_t k) {
                           const autograd::Edge& edge = EdgeTo(k);
-                          return edge.is_valid() && (IsSeen(*edge.function) || run_->IsWholeSeen(*edge.function));
+                          return edge.is_valid() && run_->seen_writes().IsSeen(*edge.function);
                         })};
   key.defined[tangent_] = '1';
   for (std::size_t k = 0; k < places_.size(); ++k) {

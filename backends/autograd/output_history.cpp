@@ -187,7 +187,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   WatchWritten(outputs, seen, write_rest);
   if (only != nullptr && IsWritten(0)) {
     const at::Tensor t = seen(outputs_[0]);
-    if (t.requires_grad()) run->SeeWritten(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
+    if (t.requires_grad()) run->seen_writes().Add(OutputOf(0)->input, t, autograd::impl::gradient_edge(t));
   }
   run->SaveOutputs(outputs, visible_outputs_, only, seen);
   run->SaveCopies(inputs, outputs, visible_outputs_, seen);
@@ -280,7 +280,7 @@ void OutputHistory::MakeGates(std::vector<autograd::edge_list> nodes, const std:
     if (!gate.leads_to_what_is_seen) continue;
     const at::Tensor t = seen(output);
     made[gate.output] = t.requires_grad() ? autograd::impl::gradient_edge(t) : autograd::Edge();
-    if (IsWritten(gate.output)) run->SeeWritten(OutputOf(gate.output)->input, t, made[gate.output]);
+    if (IsWritten(gate.output)) run->seen_writes().Add(OutputOf(gate.output)->input, t, made[gate.output]);
   }
   for (; view != views_.end(); ++view) MakeView(view->view, /*tangent=*/-1, *run, seen);
 }

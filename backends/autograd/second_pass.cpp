@@ -82,7 +82,7 @@ bool BackwardRun::SecondPass::IsRead(std::size_t saved) const {
 
 // The pass comes to what an input was written with from that node, or from what was computed with it.
 void BackwardRun::SecondPass::SetHistoryOfWritten(const SavedValue& s, at::Tensor* t) const {
-  for (const SeenWritten& w : run_.seen_written_) {
+  for (const SeenWrites::Write& w : run_.seen_writes_.all()) {
     if (w.input != s.of_written) continue;
     auto seen = w.node.lock();
     *t = t->detach();

@@ -167,7 +167,7 @@ bool DrawsIntegers(Arguments args) {
 
 // (self, from, to, …)
 bool DrawsFromNoRange(Arguments args) {
-  if (DrawsIntegers(args)) return true;
+  if (DrawsIntegers(args)) return true;  // what else is wrong with it comes first
   if (!args[1].isDouble() || !args[2].isDouble()) return false;
   const double from = args[1].toDouble(), to = args[2].toDouble();
   const c10::ScalarType type = args[0].toTensor().scalar_type();
@@ -175,7 +175,10 @@ bool DrawsFromNoRange(Arguments args) {
   if (type == c10::ScalarType::Float) most = std::numeric_limits<float>::max();
   if (type == c10::ScalarType::BFloat16) most = static_cast<double>(std::numeric_limits<c10::BFloat16>::max());
   if (type == c10::ScalarType::Half) most = static_cast<double>(std::numeric_limits<c10::Half>::max());
-  return !(from <= to) || to - from > most;
+  const auto fits = [most](double bound) { return bound >= -most && bound <= most; };
+  if (!fits(from) || !fits(to)) return true;
+  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+  return to - from > most;
 }
 
 // (self, …)

@@ -226,7 +226,7 @@ def numbers_drawn_into_what_has_a_history():
     return Case(f, leaf(), then=NOTHING)
 
 
-@program(whole=False)
+@program
 def numbers_drawn_from_no_range_into_an_argument():
     def f(x, to):
         try:
