@@ -136,8 +136,13 @@ def tell_of_ignored() -> None:
         if value != default:
             warn_once(f"torch._dynamo.config.{name} = {value!r}", instead)
     for name in settings._config:
-        if not settings._is_default(name) and not (name in _HONOURED or name in _OF_SIZES or name in _WITHOUT_EFFECT):
+        if _is_changed(settings, name) and not (name in _HONOURED or name in _OF_SIZES or name in _WITHOUT_EFFECT):
             warn_once(f"torch._dynamo.config.{name}", _MEANS_NOTHING)
+
+
+def _is_changed(settings, name) -> bool:
+    """To torch a setting is no default any more when torch.export has turned it and back."""
+    return not settings._is_default(name) and getattr(settings, name) != settings._config[name].default
 
 
 def tell_of_others() -> None:
@@ -145,7 +150,7 @@ def tell_of_others() -> None:
     for module, instead in _OF_OTHERS.items():
         settings = sys.modules.get(module)
         for name in getattr(settings, "_config", ()):
-            if not settings._is_default(name) and not (module, name) == _CUDA_GRAPHS:
+            if _is_changed(settings, name) and not (module, name) == _CUDA_GRAPHS:
                 warn_once(f"{module}.{name}", instead)
 
 

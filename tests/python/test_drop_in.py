@@ -275,6 +275,21 @@ def test_knobs_without_effect_are_named_once(ours, name, value):
 
 
 @pytest.mark.compiles_nothing("runs in a process of its own")
+def test_knobs_that_torch_export_turns_and_puts_back_are_not_named(fresh_python):
+    program = """
+import warnings, framefuse, torch
+torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),), strict=True)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    framefuse.compile(torch.sin)
+    with framefuse.as_torch_compile():
+        torch.compile(torch.cos)
+print([str(w.message) for w in caught])
+"""
+    assert fresh_python(program).strip() == "[]"
+
+
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_without_the_drop_in_knobs_that_were_turned_are_named_once(fresh_python):
     program = """
 import warnings, framefuse, torch, torch._dynamo
