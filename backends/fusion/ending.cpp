@@ -35,6 +35,14 @@ class Finder {
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       for (const ValueId v : steps_[s]->Reads()) readers_[At(v)].push_back(s);
     }
+    int begun = 0;
+    for (const auto& step : steps_) {
+      for (const ir::NodeIndex n : step->Operators()) {
+        const ir::Node& node = g_.nodes[At(n)];
+        begun += ir::WaitsForOthers(node) ? -1 : ir::SpeaksToOthers(node) ? 1 : 0;
+      }
+      hides_.push_back(begun > 0);
+    }
   }
 
   EndingPlan Find() {
@@ -95,7 +103,7 @@ class Finder {
 
   bool Takes(std::size_t s, bool last) {
     std::vector<ValueId> values;
-    if (!Computes(*steps_[s], &values)) return false;
+    if (hides_[s] || !Computes(*steps_[s], &values)) return false;
     bool any = !values.empty();
     for (const ValueId v : Makes(*steps_[s])) {
       const std::vector<std::size_t>& readers = readers_[At(v)];
@@ -178,6 +186,7 @@ class Finder {
   const std::vector<std::int64_t>& exprs_;
   const Aliases aliases_;
   std::vector<std::vector<std::size_t>> readers_;  // by value: steps
+  std::vector<bool> hides_;                        // by step: it runs while others speak to other processes
   std::set<ValueId> results_, recorded_;           // memory of outputs; of such as stay in a recording
   std::set<ValueId> given_;                        // inputs, constants
   std::set<std::size_t> refused_;                  // steps that can't be of the ending

@@ -1,8 +1,11 @@
 #include "backends/fusion/order.h"
 
+#include <algorithm>
 #include <queue>
 #include <set>
 #include <utility>
+
+#include "backends/fusion/sinks.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -24,22 +27,11 @@ class Orderer {
     Units units;
     MakeUnits(&schedule, &units);
     FindDependencies(&units);
-    using Entry = std::pair<NodeIndex, int>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    std::vector<std::size_t> open(units.nodes.size());
-    const auto offer = [&](std::size_t u) { ready.push({PlaceOf(units.nodes[u]), static_cast<int>(u)}); };
-    for (std::size_t u = 0; u < units.nodes.size(); ++u) {
-      open[u] = units.needs[u].size();
-      if (open[u] == 0) offer(u);
+    std::vector<std::size_t> order = Order(units, ByProgram(units));
+    if (std::any_of(g_.nodes.begin(), g_.nodes.end(), ir::WaitsForOthers)) {
+      order = WithSinksBeforeWaits(units, Order(units, ByReaders(units, order)));
     }
-    while (!ready.empty()) {
-      const auto u = static_cast<std::size_t>(ready.top().second);
-      ready.pop();
-      schedule.items.push_back({units.group[u], units.nodes[u]});
-      for (int f : units.feeds[u]) {
-        if (--open[static_cast<std::size_t>(f)] == 0) offer(static_cast<std::size_t>(f));
-      }
-    }
+    for (std::size_t u : order) schedule.items.push_back({units.group[u], units.nodes[u]});
     return schedule;
   }
 
@@ -61,8 +53,78 @@ class Orderer {
     }
   };
 
-  NodeIndex PlaceOf(const std::vector<NodeIndex>& unit) const {
-    return ir::WaitsForOthers(node(unit.front())) ? waits_.LatestPlaceOf(unit.front()) : unit.front();
+  bool IsWait(const Units& units, std::size_t unit) const {
+    return ir::WaitsForOthers(node(units.nodes[unit].front()));
+  }
+
+  // Of units whose needs are met, the one of the lowest rank is next.
+  std::vector<std::size_t> Order(const Units& units, const std::vector<std::size_t>& ranks) const {
+    using Entry = std::pair<std::size_t, std::size_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    std::vector<std::size_t> open(units.nodes.size()), order;
+    for (std::size_t u = 0; u < units.nodes.size(); ++u) {
+      open[u] = units.needs[u].size();
+      if (open[u] == 0) ready.emplace(ranks[u], u);
+    }
+    while (!ready.empty()) {
+      const std::size_t u = ready.top().second;
+      ready.pop();
+      order.push_back(u);
+      for (int f : units.feeds[u]) {
+        if (--open[At(f)] == 0) ready.emplace(ranks[At(f)], At(f));
+      }
+    }
+    return order;
+  }
+
+  std::vector<std::size_t> ByProgram(const Units& units) const {
+    std::vector<std::size_t> ranks;
+    for (std::size_t u = 0; u < units.nodes.size(); ++u) {
+      const NodeIndex first = units.nodes[u].front();
+      ranks.push_back(At(IsWait(units, u) ? waits_.LatestPlaceOf(first) : first));
+    }
+    return ranks;
+  }
+
+  // As they came, but each wait right before the first unit that needs it: that may have come later than its first node.
+  std::vector<std::size_t> ByReaders(const Units& units, const std::vector<std::size_t>& order) const {
+    std::vector<std::size_t> ranks(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) ranks[order[i]] = 2 * i + 1;
+    const std::vector<std::size_t> came = ranks;
+    for (std::size_t u = 0; u < ranks.size(); ++u) {
+      if (!IsWait(units, u)) continue;
+      ranks[u] = 2 * order.size();
+      for (int f : units.feeds[u]) ranks[u] = std::min(ranks[u], came[At(f)] - 1);
+    }
+    return ranks;
+  }
+
+  // Sinks run while others speak to other processes: all that are ready come right before a wait.
+  std::vector<std::size_t> WithSinksBeforeWaits(const Units& units, const std::vector<std::size_t>& order) const {
+    std::vector<bool> of_sink(g_.nodes.size(), false);
+    const Sinks sinks(g_);
+    for (const auto& [product, views] : sinks.views()) {
+      of_sink[At(product)] = true;
+      for (NodeIndex view : views) of_sink[At(view)] = true;
+    }
+    std::vector<std::size_t> result, kept;
+    const auto give = [&] {
+      result.insert(result.end(), kept.begin(), kept.end());
+      kept.clear();
+    };
+    auto waits = std::count_if(order.begin(), order.end(), [&](std::size_t u) { return IsWait(units, u); });
+    for (std::size_t u : order) {
+      if (waits > 0 && units.group[u] < 0 && of_sink[At(units.nodes[u].front())]) {
+        kept.push_back(u);
+        continue;
+      }
+      if (IsWait(units, u)) {
+        give();
+        --waits;
+      }
+      result.push_back(u);
+    }
+    return result;
   }
 
   void MakeUnits(Schedule* schedule, Units* units) {

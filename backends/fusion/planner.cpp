@@ -5,7 +5,7 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/move_to_front.h"
-#include "backends/fusion/node_kinds.h"
+#include "backends/fusion/sinks.h"
 #include "backends/fusion/why_not.h"
 #include "backends/graph/collectives.h"
 #include "backends/passes/aliases.h"
@@ -21,9 +21,9 @@ using ir::ValueId;
 Planner::Planner(ir::Graph* graph, const BackendOptions& options)
     : g_(*graph),
       options_(options),
-      definitions_(graph->Definitions()),
       schedule_(MakeSchedule(*graph)),
-      places_(PlacePieces(graph, schedule_)) {
+      places_(PlacePieces(graph, schedule_)),
+      definitions_(graph->Definitions()) {
   for (const ir::Output& o : g_.outputs) {
     if (o.value != kNoValue) outputs_.insert(o.value);
   }
@@ -45,43 +45,42 @@ bool Planner::IsLooseView(std::size_t item) const {
          ViewedArgument(*g_.nodes[static_cast<std::size_t>(it.nodes[0])].op) == 0;
 }
 
-bool Planner::IsSink(std::size_t item) const {
-  const ScheduleItem& it = schedule_.items[item];
-  if (it.group >= 0 || it.nodes.size() != 1 || !IsProduct(g_.nodes[static_cast<std::size_t>(it.nodes[0])]))
-    return false;
-  const auto& outputs = g_.nodes[static_cast<std::size_t>(it.nodes[0])].outputs;
-  return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) {
-    return outputs_.contains(v) && items_of_user_[static_cast<std::size_t>(v)].empty();
-  });
-}
-
 void Planner::FindSinks() {
-  std::map<ValueId, std::size_t> made_by_view;
+  std::map<NodeIndex, std::size_t> loose;  // views: items
   for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
-    if (IsLooseView(i)) made_by_view[g_.nodes[static_cast<std::size_t>(schedule_.items[i].nodes[0])].outputs[0]] = i;
+    if (IsLooseView(i)) loose[schedule_.items[i].nodes[0]] = i;
   }
+  const auto users = [&](ValueId v) -> std::set<std::size_t>& { return items_of_user_[static_cast<std::size_t>(v)]; };
+  const Sinks sinks(g_);
   for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
-    if (!IsSink(i)) continue;
-    std::vector<NodeIndex>& nodes = sinks_[i] = schedule_.items[i].nodes;
-    for (std::size_t k = 0; k < nodes.size(); ++k) {
-      ir::ForEachUse(g_.nodes[static_cast<std::size_t>(nodes[k])], [&](ValueId v) {
-        std::set<std::size_t>& users = items_of_user_[static_cast<std::size_t>(v)];
-        users.insert(i);
-        const auto view = made_by_view.find(v);
-        if (view == made_by_view.end()) return;
-        users.erase(i);
-        const NodeIndex n = schedule_.items[view->second].nodes[0];
-        if (std::find(nodes.begin(), nodes.end(), n) == nodes.end()) nodes.push_back(n);
+    const ScheduleItem& item = schedule_.items[i];
+    if (item.group >= 0 || item.nodes.size() != 1 || !sinks.views().contains(item.nodes[0])) continue;
+    const std::vector<NodeIndex>& views = sinks.views().at(item.nodes[0]);
+    if (!std::all_of(views.begin(), views.end(), [&](NodeIndex n) { return loose.contains(n); })) continue;
+    Sink& sink = sinks_[i] = {item.nodes, {i}};
+    for (std::size_t k = 0; k < sink.nodes.size(); ++k) {
+      ir::ForEachUse(g_.nodes[static_cast<std::size_t>(sink.nodes[k])], [&](ValueId v) {
+        users(v).insert(i);
+        const auto view = loose.find(definitions_[static_cast<std::size_t>(v)]);
+        if (view == loose.end()) return;
+        users(v).erase(i);
+        if (std::find(sink.nodes.begin(), sink.nodes.end(), view->first) == sink.nodes.end())
+          sink.nodes.push_back(view->first);
       });
     }
-    std::sort(nodes.begin(), nodes.end());
+    for (NodeIndex n : views) {
+      sink.nodes.push_back(n);
+      sink.items.insert(loose.at(n));
+      elsewhere_.insert(loose.at(n));
+    }
+    std::sort(sink.nodes.begin(), sink.nodes.end());
   }
   for (std::size_t i = schedule_.items.size(); i-- > 0;) {
-    if (!IsLooseView(i)) continue;
+    if (!IsLooseView(i) || elsewhere_.contains(i)) continue;
     const ir::Node& n = g_.nodes[static_cast<std::size_t>(schedule_.items[i].nodes[0])];
-    if (outputs_.contains(n.outputs[0]) || !items_of_user_[static_cast<std::size_t>(n.outputs[0])].empty()) continue;
-    unread_.insert(i);
-    ir::ForEachUse(n, [&](ValueId v) { items_of_user_[static_cast<std::size_t>(v)].erase(i); });
+    if (outputs_.contains(n.outputs[0]) || !users(n.outputs[0]).empty()) continue;
+    elsewhere_.insert(i);
+    ir::ForEachUse(n, [&](ValueId v) { users(v).erase(i); });
   }
 }
 
@@ -106,7 +105,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Step>>> Planner::Plan() {
       FF_LOG(kFusion) << steps.back()->Explain()[0].description;
       continue;
     }
-    if (unread_.contains(i)) continue;
+    if (elsewhere_.contains(i)) continue;
     if (item.group < 0) {
       // A collective may write over what it is given: its argument has to be a value between steps.
       const bool speaks = ir::SpeaksToOthers(g_.nodes[static_cast<std::size_t>(item.nodes[0])]);
@@ -187,7 +186,7 @@ absl::Status Planner::Flush(std::vector<std::unique_ptr<Step>>* steps) {
   if (!items.empty()) FF_RETURN_IF_ERROR(AddAtenStep(nodes, items, steps));
   for (std::size_t i : std::exchange(loose_, {})) {
     if (const auto sink = sinks_.find(i); sink != sinks_.end()) {
-      FF_RETURN_IF_ERROR(AddAtenStep(sink->second, {i}, steps));
+      FF_RETURN_IF_ERROR(AddAtenStep(sink->second.nodes, sink->second.items, steps));
     }
   }
   return absl::OkStatus();

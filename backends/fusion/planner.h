@@ -34,22 +34,25 @@ class Planner {
   absl::Status Flush(std::vector<std::unique_ptr<Step>>* steps);
   absl::Status AddAtenStep(const std::vector<ir::NodeIndex>& nodes, const std::set<std::size_t>& items,
                            std::vector<std::unique_ptr<Step>>* steps);
-  // Products that only make results of the graph become steps of their own, with the views that they read.
+  // Sinks become steps of their own, with the views that they read and that are made of them.
   void FindSinks();
   bool IsLooseView(std::size_t item) const;
-  bool IsSink(std::size_t item) const;
   std::string OperatorNames(const std::vector<ir::NodeIndex>& nodes) const;
 
   ir::Graph& g_;
   const BackendOptions& options_;
-  std::vector<ir::NodeIndex> definitions_;
   Schedule schedule_;
   Places places_;
+  std::vector<ir::NodeIndex> definitions_;
   std::vector<std::set<std::size_t>> items_of_user_;
   std::set<ir::ValueId> outputs_;
   std::vector<std::size_t> loose_;
-  std::map<std::size_t, std::vector<ir::NodeIndex>> sinks_;  // by item: the nodes of its step
-  std::set<std::size_t> unread_;                             // items: views that only sinks read
+  struct Sink {
+    std::vector<ir::NodeIndex> nodes;  // of its step
+    std::set<std::size_t> items;       // that the step stands for
+  };
+  std::map<std::size_t, Sink> sinks_;  // by item
+  std::set<std::size_t> elsewhere_;    // items: views that only sinks read, or that are made of them
 };
 
 }  // namespace framefuse::fusion

@@ -4,9 +4,11 @@
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backends/fusion/fused_executable.h"
+#include "backends/fusion/planner.h"
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
 
@@ -130,6 +132,23 @@ output %10 user
 )",
                                                 {true, true, true},
                                                 {true, true, false}},
+                                           Case{"views_of_the_gradient_of_a_weight",
+                                                R"(graph "g" functional
+input %0: f32[256, 512]{storage=0} argument
+input %1: f32[256, 512] argument
+input %2: f32[512, 512] argument
+%3: f32[512, 256]{strides=[1, 512], storage=0} = aten.t(%0)
+%4: f32[512, 512]{storage=1} = aten.mm(%3, %1)
+%5: f32[512, 512]{strides=[1, 512], storage=1} = aten.t(%4)
+%6: f32[256, 512] = aten.mm(%1, %2)
+%7: f32[512, 512]{storage=1} = aten.t(%5)
+%8: f32[256] = aten.amax(%6, [1], False)
+output %7 user
+output %8 user
+output %5 user
+)",
+                                                {true, true, true},
+                                                {true, false, true}},
                                            Case{"what_holds_more_than_it_makes_is_recorded",
                                                 R"(graph "g" functional
 input %0: f32[8192, 256] argument
@@ -177,6 +196,29 @@ output %2 user
                                                 {true},
                                                 {false}}),
                          [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+
+// A product that runs while others speak to each other stays in the recording, for it costs less there.
+TEST(EndingPlan, LeavesWhatHidesACollective) {
+  absl::StatusOr<ir::Graph> graph = ir::Parse(R"(graph "g" functional
+input %0: f32[512, 512] argument
+input %1: f32[512, 512] argument
+%2: f32[512, 512] = aten.mm(%0, %1)
+%3: f32[512, 512]{storage=1} = _c10d_functional.all_reduce(%1, "sum", "0")
+%4: f32[512, 512]{storage=1} = _c10d_functional.wait_tensor(%3)
+%5: f32[512, 512] = aten.mm(%4, %0)
+%6: f32[512] = aten.amax(%4, [1], False)
+output %2 user
+output %5 user
+output %6 user
+)");
+  if (!graph.ok()) GTEST_SKIP() << "torch without collectives: " << MessageOf(graph.status());
+  BackendOptions options;
+  options.mode = "reduce-overhead";
+  fusion::Planner planner(&*graph, options);
+  auto steps = planner.Plan();
+  ASSERT_TRUE(steps.ok()) << MessageOf(steps.status());
+  EXPECT_THAT(fusion::PlanEnding(*graph, *steps, {true, true, true}, {}).outputs, testing::ElementsAre(1));
+}
 
 }  // namespace
 }  // namespace framefuse

@@ -125,6 +125,16 @@ output %6 user
   EXPECT_THAT(StepsOf(kText, recorded), ElementsAre(kMm, kMm, kT, kT, kCopy, kCopy));
 }
 
+// Without a run: there is no process group here.
+std::vector<std::string> PlannedStepsOf(const ir::Graph& graph) {
+  auto fused = fusion::FusedExecutable::Create(graph, {});
+  EXPECT_TRUE(fused.ok()) << MessageOf(fused.status());
+  std::vector<std::string> steps;
+  if (!fused.ok()) return steps;
+  for (const PlanGroup& g : (*fused)->Explain()) steps.push_back(g.description);
+  return steps;
+}
+
 // What has been waited for by one name may be read by another: neither a copy nor a small kernel goes before the wait.
 TEST(Steps, NothingGoesBeforeAWait) {
   const absl::StatusOr<ir::Graph> graph = ir::Parse(R"(graph "g" functional
@@ -141,14 +151,36 @@ output %6 user
 output %8 user
 )");
   if (!graph.ok()) GTEST_SKIP() << "torch without collectives: " << MessageOf(graph.status());
-  auto fused = fusion::FusedExecutable::Create(*graph, {});
-  ASSERT_TRUE(fused.ok()) << MessageOf(fused.status());
-  std::vector<std::string> steps;
-  for (const PlanGroup& g : (*fused)->Explain()) steps.push_back(g.description);
+  const std::vector<std::string> steps = PlannedStepsOf(*graph);
   // Each wait comes as late as it may.
   constexpr const char* kWait = "_c10d_functional.wait_tensor";
   EXPECT_THAT(steps, ElementsAre("_c10d_functional.all_reduce", kWait, "aten.t", "pointwise: clone", kWait,
                                  "pointwise: exp", "aten.mm"));
+}
+
+// What only makes results runs while others speak to each other: what they wait for is begun before it. A wait comes
+// before the first kernel that needs it, not before the first operator of a kernel that comes later.
+TEST(Steps, ProductsOfResultsComeBeforeAWait) {
+  constexpr const char* kText = R"(graph "g" functional
+input %0: f32[8, 8] argument
+input %1: f32[8, 8] argument
+%2: f32[8, 8]{storage=5} = aten.mm(%0, %1)
+%3: f32[8, 8]{strides=[1, 8], storage=5} = aten.t(%2)
+%4: f32[8, 8] = aten.mm(%1, %0)
+%5: f32[8, 8]{storage=1} = _c10d_functional.all_reduce(%4, "sum", "0")
+%6: f32[8, 8]{storage=1} = _c10d_functional.wait_tensor(%5)
+%7: f32[8, 8] = aten.add.Tensor(%6, %1, alpha=1)
+%8: f32[8, 8] = aten.mm(%0, %0)
+%9: f32[8, 8] = aten.add.Tensor(%7, %8, alpha=1)
+%10: f32[8, 8] = aten.mm(%9, %1)
+output %3 user
+output %10 user
+)";
+  const absl::StatusOr<ir::Graph> graph = ir::Parse(kText);
+  if (!graph.ok()) GTEST_SKIP() << "torch without collectives: " << MessageOf(graph.status());
+  constexpr const char *kMm = "aten.mm", *kAll = "_c10d_functional.all_reduce", *kWait = "_c10d_functional.wait_tensor";
+  EXPECT_THAT(PlannedStepsOf(*graph),
+              ElementsAre(kMm, kAll, kMm, kMm, "aten.t", kWait, testing::HasSubstr("pointwise: add, add"), kMm));
 }
 
 }  // namespace
