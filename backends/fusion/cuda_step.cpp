@@ -228,6 +228,7 @@ class CudaTableStep final : public CompiledStep {
       if (status.ok() || IsRecording()) return status;
       if (!IsNotInARecording(status)) GiveUp(status);
     }
+    call.dying = nullptr;  // more than one part may read it
     for (; done < parts_.size(); ++done) FF_RETURN_IF_ERROR(parts_[done]->fallback().Run(call));
     return absl::OkStatus();
   }

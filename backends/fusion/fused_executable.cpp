@@ -310,6 +310,7 @@ absl::Status FusedExecutable::RunSteps(CallState& call, const Chosen& chosen, co
   const bool profiled = at::hasCallbacks();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (!chosen(s)) continue;
+    call.dying = uses_ == nullptr ? &release_[s] : nullptr;
     absl::Status status = uses_ == nullptr ? RunStep(*steps_[s], call, profiled) : RunMeasured(s, call, profiled);
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);

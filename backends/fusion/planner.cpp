@@ -57,23 +57,26 @@ void Planner::FindSinks() {
     if (item.group >= 0 || item.nodes.size() != 1 || !sinks.views().contains(item.nodes[0])) continue;
     const std::vector<NodeIndex>& views = sinks.views().at(item.nodes[0]);
     if (!std::all_of(views.begin(), views.end(), [&](NodeIndex n) { return loose.contains(n); })) continue;
-    Sink& sink = sinks_[i] = {item.nodes, {i}};
-    for (std::size_t k = 0; k < sink.nodes.size(); ++k) {
-      ir::ForEachUse(g_.nodes[static_cast<std::size_t>(sink.nodes[k])], [&](ValueId v) {
+    std::set<NodeIndex> nodes;
+    const auto add = [&](const auto& self, NodeIndex n) -> void {
+      if (!nodes.insert(n).second) return;
+      ir::ForEachUse(g_.nodes[static_cast<std::size_t>(n)], [&](ValueId v) {
         users(v).insert(i);
         const auto view = loose.find(definitions_[static_cast<std::size_t>(v)]);
         if (view == loose.end()) return;
         users(v).erase(i);
-        if (std::find(sink.nodes.begin(), sink.nodes.end(), view->first) == sink.nodes.end())
-          sink.nodes.push_back(view->first);
+        self(self, view->first);
       });
-    }
+    };
+    add(add, item.nodes[0]);
+    Sink& sink = sinks_[i];
+    sink.items.insert(i);
     for (NodeIndex n : views) {
-      sink.nodes.push_back(n);
+      nodes.insert(n);
       sink.items.insert(loose.at(n));
       elsewhere_.insert(loose.at(n));
     }
-    std::sort(sink.nodes.begin(), sink.nodes.end());
+    sink.nodes.assign(nodes.begin(), nodes.end());
   }
   for (std::size_t i = schedule_.items.size(); i-- > 0;) {
     if (!IsLooseView(i) || elsewhere_.contains(i)) continue;

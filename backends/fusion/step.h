@@ -4,8 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/fusion/lower.h"
@@ -20,9 +22,16 @@ struct CallState {
   const std::vector<std::int64_t>& exprs;   // value of each size expression
   bool fresh = false;                       // no result may be written over what a slot has
   const std::vector<bool>* kept = nullptr;  // by value: those that stay as they are; null: none
+  const std::vector<ir::ValueId>* dying = nullptr;  // what only this step still reads, if it may take that; null: none
 
   // Whether a result may be written over it.
   bool MayTake(ir::ValueId v) const { return !fresh && !IsKept(v); }
+  // For its last use in a step: the slot no longer holds it, so it is freed there, not with the step.
+  at::Tensor Take(ir::ValueId v) const {
+    at::Tensor& slot = slots[static_cast<std::size_t>(v)];
+    const bool dies = dying != nullptr && !IsKept(v) && std::find(dying->begin(), dying->end(), v) != dying->end();
+    return dies ? std::move(slot) : slot;
+  }
   bool IsKept(ir::ValueId v) const { return kept != nullptr && (*kept)[static_cast<std::size_t>(v)]; }
 
   std::int64_t Value(const ir::Dim& d) const {

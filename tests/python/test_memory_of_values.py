@@ -28,3 +28,14 @@ def test_steps_free_what_no_later_one_reads():
     compiled = framefuse.compile(f)
     torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-4, atol=1e-4)
     assert peak_bytes(compiled, x, w) <= peak_bytes(f, x, w) + 4096
+
+
+def test_a_step_frees_what_another_made_when_it_has_read_it():
+    # The two products and the view are one step; the first product is the last to read what the kernel made.
+    def f(x, w):
+        return (torch.sin(x @ w) @ w).t() @ w
+
+    x, w = torch.randn(256, 256), torch.randn(256, 256) / 16
+    compiled = framefuse.compile(f)
+    torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-4, atol=1e-4)
+    assert peak_bytes(compiled, x, w) <= peak_bytes(f, x, w) + 4096
