@@ -86,7 +86,8 @@ class Orderer {
     return ranks;
   }
 
-  // As they came, but each wait right before the first unit that needs it: that may have come later than its first node.
+  // As they came, but each wait right before the first unit that needs it: that may have come later than its first
+  // node.
   std::vector<std::size_t> ByReaders(const Units& units, const std::vector<std::size_t>& order) const {
     std::vector<std::size_t> ranks(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) ranks[order[i]] = 2 * i + 1;

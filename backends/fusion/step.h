@@ -19,9 +19,9 @@ namespace framefuse::fusion {
 struct CallState {
   std::vector<at::Tensor>& slots;
   absl::Span<const std::int64_t> symbols;
-  const std::vector<std::int64_t>& exprs;   // value of each size expression
-  bool fresh = false;                       // no result may be written over what a slot has
-  const std::vector<bool>* kept = nullptr;  // by value: those that stay as they are; null: none
+  const std::vector<std::int64_t>& exprs;           // value of each size expression
+  bool fresh = false;                               // no result may be written over what a slot has
+  const std::vector<bool>* kept = nullptr;          // by value: those that stay as they are; null: none
   const std::vector<ir::ValueId>* dying = nullptr;  // what only this step still reads, if it may take that; null: none
 
   // Whether a result may be written over it.

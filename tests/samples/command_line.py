@@ -18,6 +18,7 @@ import torch
 
 from samples import page, results, systems
 from samples.one_entry import DATABASES, RIGHT, Runner, selected
+from zoo import device
 from zoo.process import End, Limits, jobs, run_children
 
 BACKENDS = ("fuse", "aten", "fx", "eager")
@@ -36,6 +37,10 @@ def main(arguments: list[str]) -> int:
     if chosen.dynamic and chosen.save:
         print("the page is about plain sizes: --dynamic goes without --save")
         return 2
+    if chosen.device != "cpu" and chosen.save:
+        print("the page is about the CPU: --device goes without --save")
+        return 2
+    device.choose(chosen.device)
     prepare()
     rows, start = [], time.monotonic()
     for database in [chosen.db] if chosen.db else DATABASES:
@@ -64,6 +69,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=jobs, default=1, help="entries at a time (default 1)")
     parser.add_argument("--seconds", type=float, default=300, help="processor time for each entry and dtype (default 300)")
     parser.add_argument("--gigabytes", type=float, default=6, help="memory for each entry and dtype (default 6)")
+    parser.add_argument("--device", choices=device.NAMES, default="cpu", help="where the samples' tensors are (default cpu)")
     parser.add_argument("--dynamic", action="store_true", help="all sizes symbolic: a form's samples share what was captured for the ones before")
     parser.add_argument("--save", action="store_true", help="keep the rows and write docs/samples.md")
     parser.add_argument("--page", action="store_true", help="only write docs/samples.md from the rows that are kept")

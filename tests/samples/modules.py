@@ -13,6 +13,7 @@ import torch
 
 from samples.observation import Observation, backward, copied, differentiable, observed, tensors_of
 from samples.trial import Compile, Form, Watch, seed
+from zoo import device
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
 
@@ -38,7 +39,7 @@ def forms(info: Any, dtype: torch.dtype) -> Iterator[Form]:
 
 def _trials(info: Any, dtype: torch.dtype, training: bool) -> Iterator[ModuleCall]:
     seed()
-    for sample in info.module_inputs_func(info, "cpu", dtype, True, training):
+    for sample in info.module_inputs_func(info, device.name, dtype, True, training):
         if sample.forward_input is not None:
             yield ModuleCall(info.module_cls, sample.constructor_input, sample.forward_input, dtype, training)
 
@@ -54,7 +55,7 @@ class ModuleCall:
     def run(self, compile: Compile, watch: Watch, wide: bool = False) -> Observation:
         seed()
         args, kwargs = copied((self.constructor.args, self.constructor.kwargs), wide)
-        module = self.kind(*args, **kwargs).to(self.dtype).train(self.training)
+        module = self.kind(*args, **kwargs).to(device.name, self.dtype).train(self.training)
         if wide:
             module = module.to(torch.complex128 if self.dtype.is_complex else torch.float64)
         args, kwargs = copied((self.forward.args, self.forward.kwargs), wide)
@@ -75,6 +76,6 @@ class ModuleCall:
             observation.add("input gradient", [t.grad for t in sources if t.is_leaf], strides=False)
             observation.add("parameter gradient", {n: p.grad for n, p in module.named_parameters()}, strides=False)
             observation.add("buffer", dict(module.named_buffers()))
-            observation.add("random", torch.rand(1).item())
+            observation.add("random", device.next_numbers())
 
         return observed(work)

@@ -94,7 +94,7 @@ def nudged_inputs(seed: int) -> Iterator[None]:
 
 
 def _nudge(t: torch.Tensor) -> torch.Tensor:
-    ways = torch.randint(-1, 2, t.shape, generator=_nudged)
+    ways = torch.randint(-1, 2, t.shape, generator=_nudged).to(t.device)
     with torch.no_grad():
         t.copy_(torch.where(ways == 0, t, torch.nextafter(t, ways * torch.full_like(t, torch.inf))))
     return t
@@ -151,7 +151,7 @@ def backward(outputs: list[torch.Tensor]) -> None:
     for number, output in enumerate(outputs):
         steps = torch.arange(output.numel(), dtype=torch.float64) + number + _turned
         weights = torch.complex(steps.cos(), steps.sin()) if output.is_complex() else steps.cos()
-        cotangents.append(weights.to(output.dtype).view(output.shape))
+        cotangents.append(weights.to(output.device, output.dtype).view(output.shape))
     torch.autograd.backward(outputs, cotangents)
 
 

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from samples import judge, modules, operators, optimizers, systems
 from samples.observation import HISTORY, Observation, nudged_inputs, turned_cotangents
 from samples.trial import Form, Trial, as_it_is
+from zoo import device
 from zoo.process import Reply
 
 DATABASES: dict[str, types.ModuleType] = {"op": operators, "module": modules, "optim": optimizers}
@@ -41,6 +42,7 @@ class Runner:
 
     def run(self, database: str, entry: Any, dtype: torch.dtype, backends: list[str], skip: list, reply: Reply) -> None:
         """`skip`: [backend, form] pairs that are done or that killed an earlier process."""
+        device.show()
         for form in DATABASES[database].forms(entry, dtype):
             self._eager.clear()
             waiting = [backend for backend in backends if [backend, form.name] not in skip]
@@ -153,7 +155,7 @@ def _with_dirty_memory(call: Any, observation: Observation, number: int) -> Any:
     values = [seen.value for seen in observation.seen.values() if isinstance(seen.value, torch.Tensor)]
     sizes = {v.numel() * v.element_size() for v in values}
     with contextlib.suppress(Exception):
-        blocks = [torch.full((size,), number, dtype=torch.uint8) for size in sizes for _ in range(16)]
+        blocks = [torch.full((size,), number, dtype=torch.uint8, device=device.name) for size in sizes for _ in range(16)]
         del blocks
     return call
 

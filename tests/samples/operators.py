@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from samples.observation import copied
 from samples.trial import Call, Form, seed
+from zoo import device
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.complex64)
 
@@ -34,12 +35,12 @@ def name_of(op: Any) -> str:
 
 
 def has(op: Any, dtype: torch.dtype) -> bool:
-    return dtype in op.supported_dtypes("cpu")
+    return dtype in op.supported_dtypes(device.name)
 
 
 def forms(op: Any, dtype: torch.dtype) -> Iterator[Form]:
     differentiable = dtype.is_floating_point or dtype.is_complex
-    trained = differentiable and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    trained = differentiable and op.supports_autograd and dtype in op.supported_backward_dtypes(device.name)
     yield _form(op, dtype, "function", op.get_op())
     if trained:
         yield _form(op, dtype, "function backward", op.get_op(), train=True)
@@ -59,7 +60,7 @@ def forms(op: Any, dtype: torch.dtype) -> Iterator[Form]:
 
 def _samples(op: Any, dtype: torch.dtype, train: bool = False) -> Iterator[Any]:
     seed()
-    return iter(op.sample_inputs("cpu", dtype, requires_grad=train, set_seed=False))
+    return iter(op.sample_inputs(device.name, dtype, requires_grad=train, set_seed=False))
 
 
 def _form(op: Any, dtype: torch.dtype, name: str, function: Callable[..., Any], train: bool = False) -> Form:
@@ -104,5 +105,5 @@ def _with_out(op: Any, dtype: torch.dtype) -> Iterator[Call]:
 
 def _errors(op: Any) -> Iterator[Call]:
     seed()
-    for error in op.error_inputs("cpu"):
+    for error in op.error_inputs(device.name):
         yield _call(op.get_op(), error.sample_input)

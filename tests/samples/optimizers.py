@@ -14,6 +14,7 @@ import torch
 
 from samples.observation import Observation, observed
 from samples.trial import Compile, Form, Watch, seed
+from zoo import device
 
 DTYPES = (torch.float32, torch.float64)
 _STEPS = 3
@@ -40,13 +41,13 @@ def forms(info: Any, dtype: torch.dtype) -> Iterator[Form]:
     if "foreach" in info.supported_impls:
         yield Form("one by one", lambda: _trials(info, dtype, {"foreach": False}))
         yield Form("foreach", lambda: _trials(info, dtype, {"foreach": True}))
-    if "fused" in info.supported_impls and "cpu" in info.supports_fused_on:
+    if "fused" in info.supported_impls and device.name in info.supports_fused_on:
         yield Form("fused", lambda: _trials(info, dtype, {"fused": True}))
 
 
 def _trials(info: Any, dtype: torch.dtype, settings: dict[str, Any]) -> Iterator[Steps]:
     seed()
-    for sample in info.optim_inputs_func("cpu"):
+    for sample in info.optim_inputs_func(device.name):
         yield Steps(info, {**sample.kwargs, **settings}, dtype)
 
 
@@ -73,8 +74,8 @@ class Steps:
     def run(self, compile: Compile, watch: Watch, wide: bool = False) -> Observation:
         dtype = torch.float64 if wide else self.dtype
         seed()
-        model = _Matrices(self.info.only_supports_sparse_grads).to(self.dtype).to(dtype)
-        inputs = [torch.randn(16, 4, dtype=self.dtype).to(dtype) for _ in range(_STEPS)]
+        model = _Matrices(self.info.only_supports_sparse_grads).to(device.name, self.dtype).to(dtype)
+        inputs = [torch.randn(16, 4, dtype=self.dtype).to(device.name, dtype) for _ in range(_STEPS)]
 
         def work(observation: Observation) -> None:
             observation.phase = "construction"
@@ -87,7 +88,7 @@ class Steps:
                     observation.add(f"loss {number + 1}", step(x))
                     observation.add(f"parameters {number + 1}", used)
             observation.add("state", optimizer.state_dict()["state"])
-            observation.add("random", torch.rand(1).item())
+            observation.add("random", device.next_numbers())
 
         return observed(work)
 

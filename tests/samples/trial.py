@@ -15,6 +15,7 @@ import numpy
 import torch
 
 from samples.observation import Observation, backward, copied, differentiable, observed, tensors_of
+from zoo import device
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 Watch = Callable[[], contextlib.AbstractContextManager]
@@ -35,6 +36,8 @@ class Form:
 def seed() -> None:
     """Not torch.manual_seed: on a machine without an accelerator that keeps a traceback for it at each call."""
     torch.default_generator.manual_seed(1234)
+    if device.name != "cpu":
+        torch.cuda.manual_seed(1234)
     random.seed(1234)
     numpy.random.seed(1234)
 
@@ -65,7 +68,7 @@ class Call:
                 result = function(*args, **kwargs)
                 observation.add("output", result, sources)
                 observation.add_names(result)
-                observation.add("random", torch.rand(1).item())
+                observation.add("random", device.next_numbers())
                 if self.process is not None:
                     observation.phase = "backward"
                     outputs = differentiable(self.process(result))

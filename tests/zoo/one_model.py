@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from zoo import judge, roundings, systems
+from zoo import device, judge, roundings, systems
 from zoo.process import End, Limits, Reply, run_children
 from zoo.zoo_model import Built, ZooModel, count_parameters
 
@@ -87,7 +87,7 @@ def loss_of(value: Any) -> torch.Tensor | None:
     terms = []
     for n, (_, item) in enumerate(judge.leaves(value)):
         if isinstance(item, torch.Tensor) and item.requires_grad and item.dtype.is_floating_point and item.numel():
-            weights = torch.cos(torch.arange(item.numel(), dtype=item.dtype) + n).view(item.shape)
+            weights = torch.cos(torch.arange(item.numel(), dtype=item.dtype, device=item.device) + n).view(item.shape)
             terms.append((item * weights).sum() / item.numel() ** 0.5)
     return sum(terms[1:], terms[0]) if terms else None
 
@@ -96,7 +96,7 @@ def call(
     model: torch.nn.Module, function: Any, built: Built, batch: int, training: bool, double: bool = False, draws: Any = None
 ) -> Call:
     """One call of `function`, which is the model or its compiled form, with a backward pass in training."""
-    args, kwargs = built.inputs(batch, training)
+    args, kwargs = device.moved(built.inputs(batch, training))
     if double:
         args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, _widened, (args, kwargs))
     seed()
@@ -294,7 +294,9 @@ def what_was_seen(seen: list[systems.Seen]) -> dict[str, Any]:
 def run_model(entry: ZooModel, modes: list[str], names: list[str], limits: Limits, reply: Reply) -> None:
     """Builds the model and sends a row for each mode and system."""
     try:
+        device.show()
         built = entry.build()
+        built.model.to(device.name)
         parameters = count_parameters(built.model)
     except Exception as error:
         reply({"status": SKIPPED, "details": [f"{type(error).__name__}: {str(error).strip()[:300]}{_place(error)}"]})
@@ -327,6 +329,10 @@ def _under_each(names, built, training, eager, double, limits) -> Iterator[dict[
     def work(name: str):
         return lambda reply: reply(run_system(systems.make_system(name), built, training, eager, double))
 
+    if device.name != "cpu":  # which a child of this process could not use
+        for name in names:
+            yield {"backend": name, **run_system(systems.make_system(name), built, training, eager, double)}
+        return
     for name, reply in run_children([(name, work(name)) for name in names], limits):
         if not isinstance(reply, End):
             yield {"backend": name, **reply}

@@ -35,7 +35,7 @@ def with_other_parameters(built: Built, number: int = 0) -> Built:
     with torch.no_grad():
         for p in model.parameters():
             if p.dtype == torch.float32:
-                p.mul_(1 + 2e-7 * torch.randn(p.shape, generator=random))
+                p.mul_(1 + 2e-7 * torch.randn(p.shape, generator=random).to(p.device))
     return dataclasses.replace(built, model=model)
 
 

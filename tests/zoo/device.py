@@ -1,0 +1,50 @@
+"""The device that models and samples run on: the CPU, or a GPU by `--device cuda`.
+
+Invariant: a parent never begins to use a GPU, for a forked child could not use it then. So it sees none: `hide` comes before
+torch's databases are imported, `show` in the child before its first tensor.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+NAMES = ("cpu", "cuda")
+name = "cpu"
+_visible: str | None = None
+
+
+def choose(chosen: str) -> None:
+    global name
+    name = chosen
+    if chosen != "cpu":
+        _hide()
+
+
+def _hide() -> None:
+    global _visible
+    _visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else torch counts devices by starting the driver
+
+
+def show() -> None:
+    if name == "cpu":
+        return
+    if _visible is None:
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = _visible
+    torch.backends.cudnn.allow_tf32 = False  # its roundings would hide others
+
+
+def next_numbers() -> list[float]:
+    """One random number of each generator that a sample may draw from."""
+    return [torch.rand(1, device=place).item() for place in dict.fromkeys(("cpu", name))]
+
+
+def moved(tree: Any) -> Any:
+    """The tree with its tensors on the device."""
+    return torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.to(name), tree)
