@@ -35,8 +35,8 @@ class _Steps:
         self._started = True
         return _C.resume(self._compiled, self._own.throw, *error)
 
-    def close(self):
-        self._own.close()
+    def close(self):  # it throws, too, where it was suspended
+        return _C.resume(self._compiled, self._own.close) if self._started else self._own.close()
 
     def __del__(self):
         if not self._started:

@@ -132,6 +132,18 @@ def thread_is_another(differs):
     return Case(lambda: differs and threading.current_thread() is not main)
 
 
+@check(way="threads")
+def each_call_in_another_thread(differs):
+    here, calls = threading.local(), []
+
+    def f():
+        seen, here.called = hasattr(here, "called"), True
+        calls.append(1)
+        return differs and len(calls) > 1 and not seen
+
+    return Case(f, then=[lambda: None])
+
+
 # Gradients: `number` chooses the kind.
 KIND = {kind: number for number, kind in enumerate(gradients.KINDS)}
 

@@ -118,7 +118,7 @@ def _judge(program: Program, way_name: str, system: System, alive: Callable[[], 
 
 
 def _moved_runs(program: Program, way: Way, mode: type[Inexact] = Inexact) -> MovedRuns:
-    here = dataclasses.replace(way, threaded=False)  # a mode is of the thread that enters it
+    here = dataclasses.replace(way, threaded=False, apart=False)  # a mode is of the thread that enters it
     return MovedRuns(lambda: _observe_and_forget(program, here, None).lines, mode)
 
 
@@ -157,7 +157,7 @@ def _judge_once(
             lines = explained_by_order(expected.lines, lines, _moved_runs(program, way, SumsOfGradients))
             differences = first_differences(expected.lines, lines, tolerance)
         if differences:
-            here = dataclasses.replace(way, threaded=False)
+            here = dataclasses.replace(way, threaded=False, apart=False)
             swept = _observe_and_forget(program, here, None, plain=_swept).lines
             differences = first_differences(expected.lines, _unswept(expected.lines, swept, lines, tolerance), tolerance)
     verdict.details = differences + actual.defects

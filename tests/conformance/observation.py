@@ -8,6 +8,7 @@ state is put back after a run, whatever the program did.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import io
 import sys
@@ -94,7 +95,8 @@ def _make_calls(
             fresh = change()
         if isinstance(fresh, Args):
             args, kwargs = fresh.args, fresh.kwargs
-        _one_call(case, compiled, (args, kwargs), f"call{number}", observation, gradients + number)
+        one_call = functools.partial(_one_call, case, compiled, (args, kwargs), f"call{number}", observation, gradients + number)
+        _in_thread(one_call) if way.apart else one_call()
         if way.sizes:
             end_frames_of(observation.raised)
     return args, kwargs

@@ -158,6 +158,7 @@ _TABLE: dict[str, tuple[str, Mapping[str, str]]] = {
     "arguments of a later call": ("observation", {"args, kwargs = fresh.args, fresh.kwargs": "pass"}),
     "call after the last change": ("observation", {"[*case.then, lambda: None]": "[*case.then]"}),
     "thread": ("observation", {"if way.threaded:": "if False:"}),
+    "a thread for each call": ("observation", {"_in_thread(one_call) if way.apart else one_call()": "one_call()"}),
     "growth": ("observation", {"live_tensors() - tensors": "0"}),
     "references": ("observation", {"sys.getrefcount(t) - count for": "0 for"}),
     "alive after a run": ("observation", {'("leaks.after", live_tensors())': '("leaks.after", 0)'}),

@@ -55,6 +55,7 @@ class Way:
     repeats: bool = False
     fullgraph: bool = False
     threaded: bool = False
+    apart: bool = False  # each call in a thread that does nothing else
     leaks: bool = False
     breaks: bool = False
     fx: bool = False
@@ -70,6 +71,7 @@ WAYS = {
         Way("fullgraph", _same, "compiled alone with fullgraph", fullgraph=True),
         Way("twice", _same, "called again after each state change", repeats=True),
         Way("thread", _between, "called again after each state change, in a thread", repeats=True, threaded=True),
+        Way("threads", _same, "the same, each call in a thread of its own", repeats=True, apart=True),
         Way("leaks", _between, "live tensors and reference counts after it", repeats=True, leaks=True),
         Way("breaks", _same, "a break forced before every instruction in turn", repeats=True, breaks=True),
         Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),

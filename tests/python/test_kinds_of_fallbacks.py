@@ -290,3 +290,32 @@ def test_a_compiled_generator_that_is_thrown_into():
         assert torch.equal(next(generator), ONES + 1)
         assert torch.equal(generator.throw(ValueError), ONES * 2)
     assert kinds == {"thrown_into": 1}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_compiled_generator_that_is_closed(dies):
+    ends = []
+
+    def pieces(x):
+        try:
+            yield x + 1
+            yield x + 2
+        finally:
+            ends.append(x * 2)
+
+    whole = framefuse.compile(pieces, fullgraph=True)
+    with fallbacks() as (kinds, _):
+        finished, unstarted = whole(ONES), whole(ONES)
+        assert len(list(finished)) == 2
+        finished.close()
+        unstarted.close()
+    assert kinds == {}
+    with fallbacks() as (kinds, _):
+        generator = whole(ONES)
+        assert torch.equal(next(generator), ONES + 1)
+        if dies:
+            del generator
+        else:
+            generator.close()
+    assert kinds == {"thrown_into": 1}
+    assert len(ends) == 2 and all(torch.equal(end, ONES * 2) for end in ends)

@@ -137,3 +137,26 @@ def deleted_attribute_of_a_thread():
         return y, hasattr(settings, "scale")
 
     return Case(f, vector(8), then=[lambda: None])
+
+
+@program(whole=False)
+def a_number_for_each_thread():
+    numbers = [4.0, 3.0, 2.0, 1.0]
+
+    class Settings(threading.local):
+        def __init__(self):
+            self.scale = numbers.pop()
+
+    settings = Settings()
+
+    def f(x):
+        return x * settings.scale
+
+    def g(x):
+        return x * getattr(settings, "scale", 0.5)
+
+    def both(x):
+        settings.scale  # noqa: B018 (makes it for this thread)
+        return f(x), g(x)
+
+    return Case(both, vector(8), then=[lambda: None, lambda: None])
