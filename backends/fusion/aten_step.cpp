@@ -25,11 +25,11 @@ class AtenStep final : public Step {
   absl::Status Run(CallState& call) const override {
     std::vector<at::Tensor> inputs, outputs(outputs_.size());
     inputs.reserve(inputs_.size());
-    for (ir::ValueId v : inputs_) inputs.push_back(call.slots[static_cast<std::size_t>(v)]);
+    for (ir::ValueId v : inputs_) inputs.push_back(call.slots[v]);
     if (over_ != ir::kNoValue) GiveToWrite(call, &inputs);
     FF_RETURN_IF_ERROR(executable_->RunConsuming(absl::MakeSpan(inputs), call.symbols, absl::MakeSpan(outputs)));
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      call.slots[static_cast<std::size_t>(outputs_[i])] = std::move(outputs[i]);
+      call.slots[outputs_[i]] = std::move(outputs[i]);
     }
     return absl::OkStatus();
   }

@@ -10,12 +10,13 @@
 
 #include "backends/fusion/lower.h"
 #include "backends/runtime/executable.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 
 // What a call gives its steps.
 struct CallState {
-  std::vector<at::Tensor>& slots;
+  IndexedVector<ir::ValueId, at::Tensor>& slots;
   absl::Span<const std::int64_t> symbols;
   const std::vector<std::int64_t>& exprs;   // value of each size expression
   bool fresh = false;                       // no result may be written over what a slot has
