@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/indexed_vector.h"
 #include "common/logging.h"
 #include "guards/changed_places.h"
 #include "guards/kinds.h"
@@ -50,7 +51,7 @@ class Explainer {
   std::vector<GuardProgram::OtherSizes> FindOtherSizes();
 
  private:
-  BorrowedRef Value(SourceId source) const { return values_[static_cast<std::size_t>(source)]; }
+  BorrowedRef Value(SourceId source) const { return values_[source]; }
   std::string Name(SourceId source) const { return PrintSource(image_.sources, source, image_.slot_names); }
   std::vector<std::string> NamesOf(const ReadValue& value) const {
     std::vector<std::string> names;
@@ -70,7 +71,7 @@ class Explainer {
   const ProgramImage& image_;
   const FrameView& frame_;
   const GuardSeen* seen_;
-  std::vector<PyObject*> values_;
+  IndexedVector<SourceId, PyObject*> values_;
   std::vector<Ref> owned_;
 };
 
@@ -114,7 +115,7 @@ std::string Explainer::Check(const Fact& fact) const {
 
 std::string Explainer::Coinciding() const {
   for (const DistinctObjects& group : image_.distinct) {
-    const auto pair = DistinctChecker::FindCoinciding(group, values_.data());
+    const auto pair = DistinctChecker::FindCoinciding(group, values_.items().data());
     if (!pair) {
       Told(GuardKind::kDistinct, "");
       continue;
@@ -162,7 +163,7 @@ std::string Explainer::FirstFailure() {
     const Read& read = image_.reads[i];
     if (read.kind == SourceKind::kNone) continue;
     const auto source = static_cast<SourceId>(i);
-    values_[i] = ReadSource(read, values_[static_cast<std::size_t>(read.base)], frame_, &owned_);
+    values_[i] = ReadSource(read, values_[read.base], frame_, &owned_);
     if (values_[i] == nullptr) {
       if (std::string text = Missing(source); !text.empty()) return text;
     }
@@ -221,7 +222,7 @@ std::vector<GuardProgram::OtherSizes> Explainer::FindOtherSizes() {
     const Read& read = image_.reads[i];
     if (read.kind == SourceKind::kNone) continue;
     const auto source = static_cast<SourceId>(i);
-    values_[i] = ReadSource(read, values_[static_cast<std::size_t>(read.base)], frame_, &owned_);
+    values_[i] = ReadSource(read, values_[read.base], frame_, &owned_);
     for (; next < image_.facts.size() && image_.facts[next].source <= source; ++next) {
       const Fact& fact = image_.facts[next];
       if (fact.source != source) continue;

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/coverage.h"
+#include "common/indexed_vector.h"
 #include "guards/counting_program.h"
 #include "guards/immutable.h"
 #include "guards/kinds.h"
@@ -61,23 +62,21 @@ class ProgramBuilder {
   bool ImpliedByTensor(const Fact& fact) const;
   bool CheckedByBlock(const Fact& fact) const;
   const Read& ReadOf(SourceId source) const { return image_->reads[static_cast<std::size_t>(source)]; }
-  std::int32_t& Group(SourceId source) { return group_[static_cast<std::size_t>(source)]; }
-  PyTypeObject* TypeOf(SourceId source) const { return type_of_[static_cast<std::size_t>(source)]; }
+  std::int32_t& Group(SourceId source) { return group_[source]; }
+  PyTypeObject* TypeOf(SourceId source) const { return type_of_[source]; }
 
   std::unique_ptr<ProgramImage> image_;
   const SourceTable& sources_;
-  std::vector<char> needed_, may_be_null_;
-  std::vector<std::int32_t> group_;
-  std::vector<PyTypeObject*> type_of_;  // as a kTypeIs fact or the kind of source says; null: unknown
-  std::vector<const TensorSpec*> tensor_of_;
-  std::vector<std::array<std::int32_t, 3>> blocks_;  // by source and BlockKind; kAlways: none
+  IndexedVector<SourceId, char> needed_, may_be_null_;
+  IndexedVector<SourceId, std::int32_t> group_;
+  IndexedVector<SourceId, PyTypeObject*> type_of_;  // as a kTypeIs fact or the kind of source says; null: unknown
+  IndexedVector<SourceId, const TensorSpec*> tensor_of_;
+  IndexedVector<SourceId, std::array<std::int32_t, 3>> blocks_;  // by source and BlockKind; kAlways: none
   SlowSteps slow_;
 };
 
 void ProgramBuilder::Need(SourceId source) {
-  for (; source != kNoSource && !needed_[static_cast<std::size_t>(source)]; source = sources_[source].base) {
-    needed_[static_cast<std::size_t>(source)] = 1;
-  }
+  for (; source != kNoSource && !needed_[source]; source = sources_[source].base) needed_[source] = 1;
 }
 
 // Indices of `items`, in order of source, equal ones as they stand.
@@ -167,8 +166,8 @@ void ProgramBuilder::ResolveConstantTypes() {
     Read& read = image_->reads[i];
     if (read.kind != SourceKind::kType) continue;
     PyTypeObject* type = TypeOf(read.base);
-    if (type == nullptr && tensor_of_[static_cast<std::size_t>(read.base)] != nullptr) {
-      type = tensor_of_[static_cast<std::size_t>(read.base)]->type;
+    if (type == nullptr && tensor_of_[read.base] != nullptr) {
+      type = tensor_of_[read.base]->type;
     }
     if (type == nullptr) continue;
     read.kind = SourceKind::kConstant;
@@ -217,13 +216,13 @@ void ProgramBuilder::MergeTypeLookups() {
 }
 
 std::int32_t ProgramBuilder::Block(SourceId source, BlockKind kind) {
-  std::int32_t& block = blocks_[static_cast<std::size_t>(source)][static_cast<std::size_t>(kind)];
+  std::int32_t& block = blocks_[source][static_cast<std::size_t>(kind)];
   if (block == kAlways) block = slow_.NewBlock();
   return block;
 }
 
 std::int32_t ProgramBuilder::FindBlock(SourceId source, BlockKind kind) const {
-  return blocks_[static_cast<std::size_t>(source)][static_cast<std::size_t>(kind)];
+  return blocks_[source][static_cast<std::size_t>(kind)];
 }
 
 bool ProgramBuilder::IsKnownDict(SourceId source) const {
@@ -298,7 +297,7 @@ bool ProgramBuilder::FollowsFromObject(const Fact& fact) const {
 }
 
 bool ProgramBuilder::ImpliedByTensor(const Fact& fact) const {
-  const TensorSpec* spec = tensor_of_[static_cast<std::size_t>(fact.source)];
+  const TensorSpec* spec = tensor_of_[fact.source];
   return fact.kind == GuardKind::kTypeIs && spec != nullptr &&
          fact.expected.Is(reinterpret_cast<PyObject*>(spec->type));
 }
@@ -317,7 +316,7 @@ void ProgramBuilder::EmitRead(SourceId source) {
   step.op = ReadOf(source).kind == SourceKind::kLocal ? StepOp::kReadLocal : StepOp::kRead;
   step.source = source;
   step.index = ReadOf(source).index;
-  step.may_be_null = may_be_null_[static_cast<std::size_t>(source)] != 0;
+  step.may_be_null = may_be_null_[source] != 0;
   for (BlockKind kind : {BlockKind::kInstance, BlockKind::kItems, BlockKind::kType}) {
     if (FindBlock(source, kind) != kAlways) step.has_block_below = true;
   }
@@ -472,7 +471,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   }
   std::size_t next = 0;
   for (SourceId source = 1; source < sources_.size(); ++source) {
-    if (!needed_[static_cast<std::size_t>(source)]) continue;
+    if (!needed_[source]) continue;
     EmitRead(source);
     for (; next < image_->facts.size() && image_->facts[next].source == source; ++next) {
       if (absl::Status status = EmitFact(image_->facts[next]); !status.ok()) return status;

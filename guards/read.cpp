@@ -162,9 +162,24 @@ PyObject* ReadPartialField(PyObject* base, ObjectField field) {
       return At(base, types.partial_arguments);
     case ObjectField::kPartialKeywords:
       return At(base, types.partial_keywords);
-    default:
-      return nullptr;
+    case ObjectField::kNone:
+    case ObjectField::kCode:
+    case ObjectField::kGlobals:
+    case ObjectField::kBuiltins:
+    case ObjectField::kDict:
+    case ObjectField::kName:
+    case ObjectField::kQualifiedName:
+    case ObjectField::kModule:
+    case ObjectField::kDoc:
+    case ObjectField::kDefaults:
+    case ObjectField::kKwDefaults:
+    case ObjectField::kClosure:
+    case ObjectField::kAnnotations:
+    case ObjectField::kTypeParameters:
+    case ObjectField::kAnnotate:
+      break;
   }
+  return nullptr;
 }
 
 PyObject* TupleItem(PyObject* tuple, Py_ssize_t index) {

@@ -29,7 +29,7 @@ class AtenStep final : public Step {
     if (over_ != ir::kNoValue) GiveToWrite(call, &inputs);
     FF_RETURN_IF_ERROR(executable_->RunConsuming(absl::MakeSpan(inputs), call.symbols, absl::MakeSpan(outputs)));
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      call.slots[static_cast<std::size_t>(outputs_[i])] = std::move(outputs[i]);
+      call.slots[outputs_[i]] = std::move(outputs[i]);
     }
     return absl::OkStatus();
   }

@@ -16,6 +16,7 @@
 #include "backends/graph/dim_algebra.h"
 #include "backends/graph/operators.h"
 #include "common/config.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -120,7 +121,7 @@ class Layout {
     return type && !transposed.constant.toBool() && groups.constant.toInt() == 1;
   }
 
-  bool IsTurned(ValueId v) const { return turned_[static_cast<std::size_t>(v)]; }
+  bool IsTurned(ValueId v) const { return turned_[v]; }
 
   // Four dimensions that the two layouts order in two ways.
   bool IsImage(ValueId v) {
@@ -159,7 +160,7 @@ class Layout {
         continue;
       }
       g_.value(v).strides = ChannelsLastStrides(g_.exprs, g_.value(v).sizes);
-      turned_[static_cast<std::size_t>(v)] = true;
+      turned_[v] = true;
     }
   }
 
@@ -184,7 +185,7 @@ class Layout {
     const Dim jump = g_.exprs.Make(ExprKind::kMul, whole.strides[d], Dim(IntOr(n, "start", 0)));
     piece.offset = g_.exprs.Make(ExprKind::kAdd, whole.offset, jump);
     piece.strides = whole.strides;
-    turned_[static_cast<std::size_t>(n.outputs[0])] = true;
+    turned_[n.outputs[0]] = true;
     Add(n);
   }
 
@@ -284,8 +285,8 @@ class Layout {
 
   Graph& g_;
   std::vector<Node> nodes_;
-  std::vector<bool> turned_;  // by value
-  std::set<ValueId> loose_;   // strides of dimensions of one element may not be the recorded ones
+  IndexedVector<ValueId, bool> turned_;  // by value
+  std::set<ValueId> loose_;              // strides of dimensions of one element may not be the recorded ones
   std::map<ValueId, ValueId> turned_copies_, recorded_copies_;
 };
 

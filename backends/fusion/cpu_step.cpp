@@ -22,7 +22,7 @@ struct OneKernel {
 };
 
 bool Holds(const IndexCheck& check, const CallState& call) {
-  const at::Tensor& index = call.slots[static_cast<std::size_t>(check.index)];
+  const at::Tensor& index = call.slots[check.index];
   const std::int64_t extent = call.Value(check.extent), least = check.wraps ? -extent : 0;
   const at::Tensor all = index.dim() == 1 ? index : index.reshape({-1});
   const auto hold = [&]<typename T>(const T* values) {
@@ -142,7 +142,7 @@ class HorizontalStep final : public Step {
       parts_[p]->operands().Prepare(call, &replaced);
       std::vector<void*>& row = tables.emplace_back();
       for (const KernelBuffer& b : parts_[p]->Flat()->lowered.buffers) {
-        row.push_back(call.slots[static_cast<std::size_t>(b.value)].data_ptr());
+        row.push_back(call.slots[b.value].data_ptr());
       }
     }
     parts_[0]->Flat()->launch->RunTable(tables, counts_);

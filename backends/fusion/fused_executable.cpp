@@ -41,6 +41,7 @@
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/torch_error.h"
+#include "common/indexed_vector.h"
 #include "common/logging.h"
 #include "common/status.h"
 #include "common/trace.h"
@@ -243,21 +244,21 @@ void FusedExecutable::BeginWritesAt(std::size_t step) {
 
 absl::Status FusedExecutable::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                                   absl::Span<at::Tensor> outputs) const {
-  std::vector<at::Tensor> slots = SlotsFor(inputs);
+  IndexedVector<ValueId, at::Tensor> slots = SlotsFor(inputs);
   return Execute(&slots, symbols, outputs);
 }
 
-std::vector<at::Tensor> FusedExecutable::SlotsFor(absl::Span<const at::Tensor> inputs) const {
-  std::vector<at::Tensor> slots(graph_.values.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) slots[static_cast<std::size_t>(graph_.inputs[i].value)] = inputs[i];
+IndexedVector<ValueId, at::Tensor> FusedExecutable::SlotsFor(absl::Span<const at::Tensor> inputs) const {
+  IndexedVector<ValueId, at::Tensor> slots(graph_.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) slots[graph_.inputs[i].value] = inputs[i];
   return slots;
 }
 
 absl::Status FusedExecutable::RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                                            absl::Span<at::Tensor> outputs) const {
-  std::vector<at::Tensor> slots(graph_.values.size());
+  IndexedVector<ValueId, at::Tensor> slots(graph_.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
+    slots[graph_.inputs[i].value] = std::move(inputs[i]);
   }
   return Execute(&slots, symbols, outputs);
 }
@@ -265,15 +266,15 @@ absl::Status FusedExecutable::RunConsuming(absl::Span<at::Tensor> inputs, absl::
 absl::Status FusedExecutable::RunTelling(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                                          absl::Span<at::Tensor> outputs, absl::Span<const std::size_t> order,
                                          absl::FunctionRef<void(std::size_t output)> made) const {
-  std::vector<at::Tensor> slots(graph_.values.size());
+  IndexedVector<ValueId, at::Tensor> slots(graph_.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
+    slots[graph_.inputs[i].value] = std::move(inputs[i]);
   }
   std::size_t next = 0;
   const auto tell = [&](const CallState& call, std::size_t step) {
     for (; next < order.size() && last_read_[order[next]] <= step; ++next) {
       const std::size_t i = order[next];
-      at::Tensor& slot = slots[static_cast<std::size_t>(graph_.outputs[i].value)];
+      at::Tensor& slot = slots[graph_.outputs[i].value];
       if (!slot.defined()) break;
       FF_RETURN_IF_ERROR(LayOutResult(call, i, &slot));
       outputs[i] = std::move(slot);
@@ -285,11 +286,11 @@ absl::Status FusedExecutable::RunTelling(absl::Span<at::Tensor> inputs, absl::Sp
   return Execute(&slots, symbols, outputs, &after);
 }
 
-void FusedExecutable::GiveConstants(std::vector<at::Tensor>* slots) const {
-  for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
+void FusedExecutable::GiveConstants(IndexedVector<ValueId, at::Tensor>* slots) const {
+  for (const ir::ConstantTensor& c : graph_.constants) (*slots)[c.value] = c.tensor;
 }
 
-absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
+absl::Status FusedExecutable::Execute(IndexedVector<ValueId, at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                                       absl::Span<at::Tensor> outputs, const AfterStep* after) const {
   std::vector<std::int64_t> exprs;
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
@@ -319,7 +320,7 @@ absl::Status FusedExecutable::RunSteps(CallState& call, const Chosen& chosen, co
       return status;
     }
     for (ValueId v : release_[s]) {
-      if (!call.IsKept(v)) call.slots[static_cast<std::size_t>(v)].reset();
+      if (!call.IsKept(v)) call.slots[v].reset();
     }
     if (after != nullptr) FF_RETURN_IF_ERROR((*after)(call, s));
   }
@@ -329,8 +330,8 @@ absl::Status FusedExecutable::RunSteps(CallState& call, const Chosen& chosen, co
 absl::Status FusedExecutable::GiveOutput(const CallState& call, std::size_t output,
                                          absl::Span<at::Tensor> outputs) const {
   const ValueId v = graph_.outputs[output].value;
-  if (v == kNoValue || !call.slots[static_cast<std::size_t>(v)].defined()) return absl::OkStatus();
-  outputs[output] = call.slots[static_cast<std::size_t>(v)];
+  if (v == kNoValue || !call.slots[v].defined()) return absl::OkStatus();
+  outputs[output] = call.slots[v];
   return LayOutResult(call, output, &outputs[output]);
 }
 
@@ -341,13 +342,13 @@ class FusedExecutable::OwnEnding final : public Ending {
         plan_(std::move(plan)),
         symbols_(call.symbols.begin(), call.symbols.end()),
         exprs_(call.exprs) {
-    for (ValueId v : plan_.held) held_.push_back(call.slots[static_cast<std::size_t>(v)]);
+    for (ValueId v : plan_.held) held_.push_back(call.slots[v]);
   }
 
   absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const override {
-    std::vector<at::Tensor> slots = executable_.SlotsFor(inputs);
+    IndexedVector<ValueId, at::Tensor> slots = executable_.SlotsFor(inputs);
     executable_.GiveConstants(&slots);
-    for (std::size_t i = 0; i < held_.size(); ++i) slots[static_cast<std::size_t>(plan_.held[i])] = held_[i];
+    for (std::size_t i = 0; i < held_.size(); ++i) slots[plan_.held[i]] = held_[i];
     CallState call{slots, symbols_, exprs_, /*fresh=*/true};
     FF_RETURN_IF_ERROR(executable_.RunSteps(
         call, [&](std::size_t s) { return plan_.steps[s]; }, nullptr));
@@ -369,7 +370,7 @@ absl::Status FusedExecutable::RunToEnding(absl::Span<const at::Tensor> inputs, a
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
   EndingPlan plan;
   if (!overwrites_) plan = PlanEnding(graph_, steps_, apart, exprs);
-  std::vector<at::Tensor> slots = SlotsFor(inputs);
+  IndexedVector<ValueId, at::Tensor> slots = SlotsFor(inputs);
   GiveConstants(&slots);
   CallState call{slots, symbols, exprs, /*fresh=*/false, plan.kept.empty() ? nullptr : &plan.kept};
   FF_RETURN_IF_ERROR(RunSteps(

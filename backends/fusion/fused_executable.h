@@ -12,6 +12,7 @@
 
 #include "backends/fusion/lower.h"
 #include "backends/runtime/executable.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 
@@ -51,13 +52,13 @@ class FusedExecutable final : public Executable {
   std::size_t LastReader(ir::ValueId input) const;
   // After each step; what it takes of the slots is an output, and no step to come reads it.
   using AfterStep = absl::FunctionRef<absl::Status(const CallState& call, std::size_t step)>;
-  absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
+  absl::Status Execute(IndexedVector<ir::ValueId, at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                        absl::Span<at::Tensor> outputs, const AfterStep* after = nullptr) const;
   absl::Status RunMeasured(std::size_t s, CallState& call, bool profiled) const;
   template <typename Chosen>
   absl::Status RunSteps(CallState& call, const Chosen& chosen, const AfterStep* after) const;
-  std::vector<at::Tensor> SlotsFor(absl::Span<const at::Tensor> inputs) const;
-  void GiveConstants(std::vector<at::Tensor>* slots) const;
+  IndexedVector<ir::ValueId, at::Tensor> SlotsFor(absl::Span<const at::Tensor> inputs) const;
+  void GiveConstants(IndexedVector<ir::ValueId, at::Tensor>* slots) const;
   absl::Status GiveOutput(const CallState& call, std::size_t output, absl::Span<at::Tensor> outputs) const;
   absl::Status LayOutResult(const CallState& call, std::size_t output, at::Tensor* t) const;
   void BeginWritesAt(std::size_t step);

@@ -13,6 +13,7 @@
 #include "backends/fusion/scan.h"
 #include "backends/fusion/waits.h"
 #include "backends/graph/operators.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -58,11 +59,11 @@ class Grouper {
       const auto needs = [&](NodeIndex p) {
         if (p == kNoNode) return;
         mine.Add(p);
-        mine.Join(ancestors_[static_cast<std::size_t>(p)]);
+        mine.Join(ancestors_[p]);
       };
       ir::ForEachUse(g_.nodes[i], [&](ValueId v) {
-        users_[static_cast<std::size_t>(v)].push_back(static_cast<NodeIndex>(i));
-        needs(definitions_[static_cast<std::size_t>(v)]);
+        users_[v].push_back(static_cast<NodeIndex>(i));
+        needs(definitions_[v]);
       });
       for (NodeIndex wait : waits_.Before(static_cast<NodeIndex>(i))) needs(wait);
       if (!KeepsOrder(g_.nodes[i])) continue;
@@ -77,7 +78,7 @@ class Grouper {
     }
     MergeReductions();
     DropLone();
-    return OrderGroups(g_, waits_, definitions_, groups_, group_of_);
+    return OrderGroups(g_, waits_, definitions_.items(), groups_, group_of_.items());
   }
 
  private:
@@ -117,31 +118,30 @@ class Grouper {
       own.kind = own.reduce_end == own.shape.size() ? GroupKind::kRow : GroupKind::kColumn;
     }
     if (own.shape.size() > 8) return;
-    group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
+    group_of_[n] = static_cast<int>(groups_.size());
     groups_.push_back(std::move(own));
-    whole_.push_back(ancestors_[static_cast<std::size_t>(n)]);
+    whole_.push_back(ancestors_[n]);
     whole_.back().Add(n);
     members_.emplace_back(g_.nodes.size()).Add(n);
     // Producers first, then groups that read the same tensors.
     std::vector<int> candidates;
     ForEachTensor(n, [&](ValueId v) {
-      const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
-      if (p != kNoNode && group_of_[static_cast<std::size_t>(p)] >= 0) {
-        candidates.push_back(group_of_[static_cast<std::size_t>(p)]);
+      const NodeIndex p = definitions_[v];
+      if (p != kNoNode && group_of_[p] >= 0) {
+        candidates.push_back(group_of_[p]);
       }
     });
     ForEachTensor(n, [&](ValueId v) {
       int seen = 0;
-      const auto& users = users_[static_cast<std::size_t>(v)];
+      const auto& users = users_[v];
       for (auto it = users.rbegin(); it != users.rend() && seen < 8; ++it) {
         if (*it >= n) continue;
         ++seen;
-        if (group_of_[static_cast<std::size_t>(*it)] >= 0)
-          candidates.push_back(group_of_[static_cast<std::size_t>(*it)]);
+        if (group_of_[*it] >= 0) candidates.push_back(group_of_[*it]);
       }
     });
     for (int c : candidates) {
-      const int mine = group_of_[static_cast<std::size_t>(n)];
+      const int mine = group_of_[n];
       // Merging moves nodes: the candidate may be another group by now.
       if (c != mine && !groups_[static_cast<std::size_t>(c)].nodes.empty()) TryMerge(c, mine);
     }
@@ -201,7 +201,7 @@ class Grouper {
       if (!full && (reduction || !group.has_reduction() || !SameShape(shape, row))) return false;
       bool legal = true;
       ForEachTensor(n, [&](ValueId v) {
-        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        const NodeIndex p = definitions_[v];
         const auto made = std::lower_bound(group.nodes.begin(), group.nodes.end(), p);
         if (p == kNoNode || made == group.nodes.end() || *made != p) return buffers.push_back(v);
         const bool from_reduction = group.has_reduction() && ReductionOf(p);
@@ -262,7 +262,7 @@ class Grouper {
       if (!std::all_of(nodes.begin(), nodes.end(), as_fast)) continue;
       const std::vector<NodeIndex> dropped = std::exchange(nodes, {});
       for (NodeIndex n : dropped) {
-        int& home = group_of_[static_cast<std::size_t>(n)];
+        int& home = group_of_[n];
         if (home == static_cast<int>(k)) home = GroupOfAllUsers(n);
       }
     }
@@ -279,7 +279,7 @@ class Grouper {
       found = static_cast<int>(k);
     }
     for (NodeIndex u : users_[v]) {
-      if (group_of_[static_cast<std::size_t>(u)] < 0) return -1;
+      if (group_of_[u] < 0) return -1;
     }
     return is_output_[v] ? -1 : found;
   }
@@ -295,7 +295,7 @@ class Grouper {
     static constexpr ir::OpNames kExact{ir::OpName::k_ToCopy, ir::OpName::kNeg,    ir::OpName::kAbs,
                                         ir::OpName::kRelu,    ir::OpName::kClone,  ir::OpName::kWhereSelf,
                                         ir::OpName::kMaximum, ir::OpName::kMinimum};
-    const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+    const NodeIndex p = definitions_[v];
     if (p == kNoNode || !group.Contains(p) || value(v).device.is_cpu() || ReductionOf(p)) return true;
     bool same = kExact.contains(node(p).op);
     ForEachTensor(p, [&](ValueId arg) { same = same && IsSameInEachLoop(group, arg); });
@@ -304,13 +304,13 @@ class Grouper {
 
   // Another node of the group than `n` reads v.
   bool ReadsElsewhere(const Group& group, NodeIndex n, ValueId v) const {
-    const std::vector<NodeIndex>& users = users_[static_cast<std::size_t>(v)];
+    const std::vector<NodeIndex>& users = users_[v];
     return std::any_of(users.begin(), users.end(), [&](NodeIndex u) { return u != n && group.Contains(u); });
   }
 
   bool IsUsedOutside(ValueId v, const Group& group) const {
     if (is_output_[static_cast<std::size_t>(v)]) return true;
-    const std::vector<NodeIndex>& users = users_[static_cast<std::size_t>(v)];
+    const std::vector<NodeIndex>& users = users_[v];
     return !std::all_of(users.begin(), users.end(), [&](NodeIndex u) { return group.Contains(u); });
   }
 
@@ -321,17 +321,17 @@ class Grouper {
     for (NodeIndex n : group.nodes) inside.Add(n);
     for (NodeIndex n : group.nodes) {
       ForEachTensor(n, [&](ValueId v) {
-        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        const NodeIndex p = definitions_[v];
         if (p == kNoNode || inside.Has(p)) return;
         needed.Add(p);
-        needed.Join(ancestors_[static_cast<std::size_t>(p)]);
+        needed.Join(ancestors_[p]);
       });
     }
     NodeSet joined(g_.nodes.size());
     for (bool more = true; more && !needed.Meets(inside);) {
       more = false;
       needed.ForEachIn(in_company_, joined, [&](NodeIndex at) {
-        const auto home = static_cast<std::size_t>(group_of_[static_cast<std::size_t>(at)]);
+        const auto home = static_cast<std::size_t>(group_of_[at]);
         more = true;
         needed.Join(whole_[home]);
         joined.Join(members_[home]);  // `at` among them
@@ -350,7 +350,7 @@ class Grouper {
 
   // The pointwise nodes of another group that make v from that group's inputs; empty if reductions take part.
   bool CollectTree(ValueId v, const Group& home, std::set<NodeIndex>* tree, std::set<ValueId>* leaves) const {
-    const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+    const NodeIndex p = definitions_[v];
     if (p == kNoNode || !home.Contains(p)) {
       leaves->insert(v);
       return true;
@@ -364,7 +364,7 @@ class Grouper {
 
   // No node outside the group reads v, nor does the user.
   bool IsOnlyRead(ValueId v, const Group& by, const Group& home) const {
-    for (NodeIndex u : users_[static_cast<std::size_t>(v)]) {
+    for (NodeIndex u : users_[v]) {
       if (!by.Contains(u) && !home.Contains(u)) return false;
     }
     return !is_output_[static_cast<std::size_t>(v)];
@@ -389,8 +389,8 @@ class Grouper {
     std::vector<ValueId> read;
     for (NodeIndex n : group.nodes) {
       ForEachTensor(n, [&](ValueId v) {
-        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
-        const int home = p == kNoNode ? -1 : group_of_[static_cast<std::size_t>(p)];
+        const NodeIndex p = definitions_[v];
+        const int home = p == kNoNode ? -1 : group_of_[p];
         read.push_back(home < 0 || group.Contains(p) ? v : static_cast<ValueId>(g_.values.size()) + home);
       });
     }
@@ -412,13 +412,13 @@ class Grouper {
     std::set<ValueId> inputs;
     for (NodeIndex n : group->nodes) {
       ForEachTensor(n, [&](ValueId v) {
-        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        const NodeIndex p = definitions_[v];
         if (p == kNoNode || !inside.contains(p)) inputs.insert(v);
       });
     }
     for (ValueId v : inputs) {
-      const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
-      const int home = p == kNoNode ? -1 : group_of_[static_cast<std::size_t>(p)];
+      const NodeIndex p = definitions_[v];
+      const int home = p == kNoNode ? -1 : group_of_[p];
       if (home < 0 || home == index || !SameShape(value(v).sizes, group->shape)) continue;
       std::set<NodeIndex> tree;
       std::set<ValueId> leaves;
@@ -437,17 +437,17 @@ class Grouper {
       }
       std::sort(bigger.nodes.begin(), bigger.nodes.end());
       if (!IsLegal(bigger)) continue;
-      for (NodeIndex t : tree) whole_[static_cast<std::size_t>(index)].Join(ancestors_[static_cast<std::size_t>(t)]);
+      for (NodeIndex t : tree) whole_[static_cast<std::size_t>(index)].Join(ancestors_[t]);
       *group = std::move(bigger);
     }
   }
 
   const Graph& g_;
   Waits waits_;
-  std::vector<NodeIndex> definitions_;
-  std::vector<int> group_of_;
-  std::vector<NodeSet> ancestors_;
-  std::vector<std::vector<NodeIndex>> users_;
+  IndexedVector<ValueId, NodeIndex> definitions_;
+  IndexedVector<NodeIndex, int> group_of_;
+  IndexedVector<NodeIndex, NodeSet> ancestors_;
+  IndexedVector<ValueId, std::vector<NodeIndex>> users_;
   std::vector<std::optional<ReductionForm>> reduction_;  // by node
   std::vector<std::optional<GatherForm>> gather_;        // by node
   std::vector<std::optional<ScanForm>> scan_;            // by node

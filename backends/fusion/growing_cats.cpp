@@ -11,6 +11,7 @@
 
 #include "backends/fusion/cat_form.h"
 #include "backends/graph/operators.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -37,13 +38,13 @@ class GrowStep final : public Step {
   }
 
   absl::Status Run(CallState& call) const override {
-    at::Tensor& whole = call.slots[static_cast<std::size_t>(whole_)];
+    at::Tensor& whole = call.slots[whole_];
     if (!whole.defined()) whole = at::empty_strided(whole_sizes_, strides_, options_);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const at::Tensor& piece = call.slots[static_cast<std::size_t>(pieces_[i])];
+      const at::Tensor& piece = call.slots[pieces_[i]];
       whole.as_strided(piece.sizes(), strides_, offsets_[i]).copy_(piece);
     }
-    if (out_ != whole_) call.slots[static_cast<std::size_t>(out_)] = whole.as_strided(sizes_, strides_, 0);
+    if (out_ != whole_) call.slots[out_] = whole.as_strided(sizes_, strides_, 0);
     return absl::OkStatus();
   }
   std::vector<ValueId> Reads() const override { return pieces_; }
@@ -61,8 +62,7 @@ class Finder {
  public:
   Finder(Graph* graph, const Schedule& schedule) : g_(*graph), schedule_(schedule), uses_(graph->values.size()) {
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
-      ir::ForEachUse(g_.nodes[i],
-                     [&](ValueId v) { uses_[static_cast<std::size_t>(v)].push_back(static_cast<NodeIndex>(i)); });
+      ir::ForEachUse(g_.nodes[i], [&](ValueId v) { uses_[v].push_back(static_cast<NodeIndex>(i)); });
     }
     for (const ir::Output& o : g_.outputs) {
       if (o.value != ir::kNoValue) outputs_.insert(o.value);
@@ -125,7 +125,7 @@ class Finder {
   ValueId OutOf(const Cat& cat) const { return g_.nodes[static_cast<std::size_t>(cat.node)].outputs[0]; }
 
   bool IsReadByKernelsOnly(ValueId v) const {
-    const std::vector<NodeIndex>& users = uses_[static_cast<std::size_t>(v)];
+    const std::vector<NodeIndex>& users = uses_[v];
     return !outputs_.contains(v) && std::all_of(users.begin(), users.end(), [&](NodeIndex n) {
       return schedule_.home[static_cast<std::size_t>(n)] >= 0;
     });
@@ -133,7 +133,7 @@ class Finder {
 
   Graph& g_;
   const Schedule& schedule_;
-  std::vector<std::vector<NodeIndex>> uses_;
+  IndexedVector<ValueId, std::vector<NodeIndex>> uses_;
   std::set<ValueId> outputs_;
   std::vector<Chain> chains_;
 };

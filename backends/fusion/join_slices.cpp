@@ -13,6 +13,7 @@
 #include "backends/graph/dim_algebra.h"
 #include "backends/graph/operators.h"
 #include "backends/graph/uses.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -108,7 +109,7 @@ class SliceJoiner {
   // What a summand is: a sum of parts that nobody else reads, or another summand.
   Sum Summand(ValueId v) const {
     const auto known = sums_.find(v);
-    const bool once = uses_[static_cast<std::size_t>(v)] == 1;
+    const bool once = uses_[v] == 1;
     return known != sums_.end() && once ? known->second : Sum{{}, v};
   }
 
@@ -168,7 +169,7 @@ class SliceJoiner {
   }
 
   Graph& g_;
-  std::vector<int> uses_;  // of the values that were there before
+  IndexedVector<ValueId, int> uses_;  // of the values that were there before
   std::vector<Node> nodes_;
   std::map<ValueId, Sum> sums_;  // by result: gradients of slices, and their sums
 };

@@ -8,6 +8,7 @@
 
 #include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -92,7 +93,7 @@ class Mover {
     bool all = true;
     for (NodeIndex n : schedule_.items[i].nodes) {
       ir::ForEachUse(g_.nodes[static_cast<std::size_t>(n)], [&](ValueId v) {
-        const NodeIndex by = definitions_[static_cast<std::size_t>(v)];
+        const NodeIndex by = definitions_[v];
         const std::vector<NodeIndex>& own = schedule_.items[i].nodes;
         if (by == kNoNode || std::binary_search(own.begin(), own.end(), by)) return;
         all = all && f(item_of_[static_cast<std::size_t>(by)]);
@@ -177,7 +178,7 @@ class Mover {
 
   const Graph& g_;
   const Schedule& schedule_;
-  std::vector<NodeIndex> definitions_;
+  IndexedVector<ValueId, NodeIndex> definitions_;
   std::vector<std::size_t> item_of_;  // that makes a node's result
   std::set<ValueId> outputs_, read_;
   std::vector<std::pair<Alike, std::size_t>> alike_;

@@ -14,6 +14,7 @@
 #include "backends/fusion/reduction.h"
 #include "backends/graph/operators.h"
 #include "common/config.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -87,10 +88,10 @@ class Opener {
  public:
   explicit Opener(Graph* graph) : g_(*graph), users_(graph->values.size()), is_output_(graph->values.size(), false) {
     for (std::size_t n = 0; n < g_.nodes.size(); ++n) {
-      ir::ForEachUse(g_.nodes[n], [&](ValueId v) { users_[static_cast<std::size_t>(v)].push_back(n); });
+      ir::ForEachUse(g_.nodes[n], [&](ValueId v) { users_[v].push_back(n); });
     }
     for (const ir::Output& o : g_.outputs) {
-      if (o.value != kNoValue) is_output_[static_cast<std::size_t>(o.value)] = true;
+      if (o.value != kNoValue) is_output_[o.value] = true;
     }
   }
 
@@ -127,20 +128,20 @@ class Opener {
       on_the_way.insert(v);
       v = view->outputs[0];
     }
-    const std::vector<std::size_t>& readers = users_[static_cast<std::size_t>(v)];
+    const std::vector<std::size_t>& readers = users_[v];
     const bool kernels = std::all_of(readers.begin(), readers.end(), [&](std::size_t n) {
       ReductionForm form;
       return IsPointwise(g_, g_.nodes[n]) || IsReduction(g_, g_.nodes[n], &form);
     });
-    if (readers.empty() || !kernels || is_output_[static_cast<std::size_t>(v)]) return;
+    if (readers.empty() || !kernels || is_output_[v]) return;
     bias_of_[v] = bias;
     moved_.merge(on_the_way);
   }
 
   // That alone reads v.
   const Node* OnlyView(ValueId v) const {
-    const std::vector<std::size_t>& readers = users_[static_cast<std::size_t>(v)];
-    if (readers.size() != 1 || is_output_[static_cast<std::size_t>(v)]) return nullptr;
+    const std::vector<std::size_t>& readers = users_[v];
+    if (readers.size() != 1 || is_output_[v]) return nullptr;
     const Node& n = g_.nodes[readers[0]];
     if (!IsWholeView(n) || n.outputs[0] == kNoValue) return nullptr;
     return ir::IsDense(g_.exprs, g_.value(n.outputs[0])) ? &n : nullptr;
@@ -172,8 +173,8 @@ class Opener {
   }
 
   Graph& g_;
-  std::vector<std::vector<std::size_t>> users_;
-  std::vector<bool> is_output_;
+  IndexedVector<ValueId, std::vector<std::size_t>> users_;
+  IndexedVector<ValueId, bool> is_output_;
   std::map<ValueId, Bias> bias_of_;  // by what kernels read
   std::set<ValueId> moved_;          // what is without its bias now: products, and views of them on the way
 };

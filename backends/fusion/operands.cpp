@@ -101,7 +101,7 @@ at::Tensor StepOperands::Allocate(at::IntArrayRef sizes, at::IntArrayRef strides
 }
 
 at::Tensor StepOperands::PartOfWhole(const CallState& call, const Layout& l) const {
-  at::Tensor& whole = call.slots[static_cast<std::size_t>(l.whole)];
+  at::Tensor& whole = call.slots[l.whole];
   if (!whole.defined()) whole = Allocate(l.whole_sizes, l.fixed_strides, l.dtype);
   return whole.as_strided(l.fixed_sizes, l.fixed_strides, l.offset);
 }
@@ -125,13 +125,12 @@ bool StepOperands::WriteOver(ValueId result, ValueId input) {
 }
 
 bool StepOperands::AnyEmpty(const CallState& call) const {
-  return std::any_of(inputs_.begin(), inputs_.end(),
-                     [&](const Layout& l) { return call.slots[static_cast<std::size_t>(l.value)].numel() == 0; });
+  return std::any_of(inputs_.begin(), inputs_.end(), [&](const Layout& l) { return call.slots[l.value].numel() == 0; });
 }
 
 void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::Tensor>>* replaced) const {
   for (const Layout& l : inputs_) {
-    at::Tensor& t = call.slots[static_cast<std::size_t>(l.value)];
+    at::Tensor& t = call.slots[l.value];
     if (IsLaidOut(call, l, t)) continue;
     const auto sizes = Values(call, l.sizes);
     TORCH_CHECK(t.sizes() == at::IntArrayRef(sizes), "an operator's result has sizes ", t.sizes(),
@@ -142,27 +141,26 @@ void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::T
   }
   for (const Layout& l : outputs_) {
     if (l.whole != ir::kNoValue) {
-      call.slots[static_cast<std::size_t>(l.value)] = PartOfWhole(call, l);
+      call.slots[l.value] = PartOfWhole(call, l);
       continue;
     }
     if (l.over != ir::kNoValue && call.MayTake(l.over)) {
-      const at::Tensor& input = call.slots[static_cast<std::size_t>(l.over)];
+      const at::Tensor& input = call.slots[l.over];
       const bool copied =
           std::any_of(replaced->begin(), replaced->end(), [&](const auto& r) { return r.first == l.over; });
       if (!copied && input.defined() && IsLaidOut(call, l, input) && input.is_non_overlapping_and_dense() &&
           !input.is_inference()) {
-        call.slots[static_cast<std::size_t>(l.value)] = input;
+        call.slots[l.value] = input;
         continue;
       }
     }
-    call.slots[static_cast<std::size_t>(l.value)] =
-        l.fixed ? Allocate(l.fixed_sizes, l.fixed_strides, l.dtype)
-                : Allocate(Values(call, l.sizes), Values(call, l.strides), l.dtype);
+    call.slots[l.value] = l.fixed ? Allocate(l.fixed_sizes, l.fixed_strides, l.dtype)
+                                  : Allocate(Values(call, l.sizes), Values(call, l.strides), l.dtype);
   }
 }
 
 void StepOperands::Restore(CallState& call, std::vector<std::pair<ValueId, at::Tensor>> replaced) {
-  for (auto& [v, tensor] : replaced) call.slots[static_cast<std::size_t>(v)] = std::move(tensor);
+  for (auto& [v, tensor] : replaced) call.slots[v] = std::move(tensor);
 }
 
 at::Tensor StepOperands::AllocateTemporaries() const {
@@ -176,7 +174,7 @@ void StepOperands::FillPointers(const CallState& call, const LoweredKernel& kern
     const KernelBuffer& buffer = kernel.buffers[b];
     buffers[b] = buffer.temporary >= 0 ? static_cast<char*>(temporaries.data_ptr()) +
                                              temporary_offsets_[static_cast<std::size_t>(buffer.temporary)]
-                                       : call.slots[static_cast<std::size_t>(buffer.value)].data_ptr();
+                                       : call.slots[buffer.value].data_ptr();
   }
 }
 

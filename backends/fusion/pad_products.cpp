@@ -11,6 +11,7 @@
 #include "backends/fusion/node_writer.h"
 #include "backends/graph/operators.h"
 #include "common/config.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -167,7 +168,7 @@ class Padder {
 
   // Of what it is the transposed of, if that is known: a kernel may write it where it is padded.
   ValueId Transposed(ValueId v, NodeWriter& w, const std::vector<Node>& old) {
-    const ir::NodeIndex by = definitions_[static_cast<std::size_t>(v)];
+    const ir::NodeIndex by = definitions_[v];
     if (by != ir::kNoNode && ir::Is(old[static_cast<std::size_t>(by)].op, ir::OpName::kT)) {
       return old[static_cast<std::size_t>(by)].args[0].value;
     }
@@ -197,7 +198,7 @@ class Padder {
   }
 
   Graph& g_;
-  std::vector<ir::NodeIndex> definitions_;  // of the nodes as they were
+  IndexedVector<ValueId, ir::NodeIndex> definitions_;  // of the nodes as they were
   std::vector<Node> nodes_;
   std::map<std::pair<ValueId, std::vector<std::int64_t>>, ValueId> padded_;
 };

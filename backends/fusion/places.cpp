@@ -29,11 +29,11 @@ class CatStep final : public Step {
   }
 
   absl::Status Run(CallState& call) const override {
-    at::Tensor& whole = call.slots[static_cast<std::size_t>(whole_)];
+    at::Tensor& whole = call.slots[whole_];
     if (!whole.defined())
       whole = at::empty_strided(sizes_, strides_, at::TensorOptions().dtype(dtype_).device(device_));
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const at::Tensor& piece = call.slots[static_cast<std::size_t>(pieces_[i])];
+      const at::Tensor& piece = call.slots[pieces_[i]];
       if (piece.is_alias_of(whole)) continue;
       whole.as_strided(piece.sizes(), strides_, offsets_[i]).copy_(piece);
     }
@@ -63,9 +63,9 @@ class PadStep final : public Step {
         options_(at::TensorOptions().dtype(g.value(whole_).dtype).device(g.value(whole_).device)) {}
 
   absl::Status Run(CallState& call) const override {
-    at::Tensor& whole = call.slots[static_cast<std::size_t>(whole_)];
+    at::Tensor& whole = call.slots[whole_];
     if (!whole.defined()) whole = at::empty_strided(sizes_, strides_, options_);
-    const at::Tensor& piece = call.slots[static_cast<std::size_t>(piece_)];
+    const at::Tensor& piece = call.slots[piece_];
     if (!piece.is_alias_of(whole)) whole.as_strided(piece.sizes(), strides_, 0).copy_(piece);
     for (std::size_t d = 0; d < behind_.size(); ++d) {
       if (behind_[d] > 0) whole.narrow(static_cast<std::int64_t>(d), sizes_[d] - behind_[d], behind_[d]).zero_();

@@ -87,9 +87,15 @@ bool FitsIn(const c10::Scalar& number, DType type) {
       return InRangeOf<std::int16_t>(number.toDouble());
     case DType::kI32:
       return InRangeOf<std::int32_t>(number.toDouble());
-    default:
-      return number.isIntegral(false) || (InRangeOf<std::int64_t>(number.toDouble()) && number.toDouble() < 0x1p63);
+    case DType::kBool:
+    case DType::kI64:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+      break;
   }
+  return number.isIntegral(false) || (InRangeOf<std::int64_t>(number.toDouble()) && number.toDouble() < 0x1p63);
 }
 
 kernel_ir::ValueId EmitNumber(kernel_ir::Builder& builder, const ir::Graph& graph, ir::ValueId v) {

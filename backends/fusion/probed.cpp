@@ -23,7 +23,7 @@ EndOfProbe BeginProbe(const ProbedPiece& piece, absl::Span<const at::Tensor> inp
 std::vector<at::Tensor> TensorsOf(const CallState& call, const std::vector<ValueId>& values) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(values.size());
-  for (ValueId v : values) tensors.push_back(call.slots[static_cast<std::size_t>(v)]);
+  for (ValueId v : values) tensors.push_back(call.slots[v]);
   return tensors;
 }
 

@@ -12,12 +12,13 @@
 
 #include "backends/fusion/lower.h"
 #include "backends/runtime/executable.h"
+#include "common/indexed_vector.h"
 
 namespace framefuse::fusion {
 
 // What a call gives its steps.
 struct CallState {
-  std::vector<at::Tensor>& slots;
+  IndexedVector<ir::ValueId, at::Tensor>& slots;
   absl::Span<const std::int64_t> symbols;
   const std::vector<std::int64_t>& exprs;           // value of each size expression
   bool fresh = false;                               // no result may be written over what a slot has
@@ -28,7 +29,7 @@ struct CallState {
   bool MayTake(ir::ValueId v) const { return !fresh && !IsKept(v); }
   // For its last use in a step: the slot no longer holds it, so it is freed there, not with the step.
   at::Tensor Take(ir::ValueId v) const {
-    at::Tensor& slot = slots[static_cast<std::size_t>(v)];
+    at::Tensor& slot = slots[v];
     const bool dies = dying != nullptr && !IsKept(v) && std::find(dying->begin(), dying->end(), v) != dying->end();
     return dies ? std::move(slot) : slot;
   }

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kBetweenMemoryEvents(5);
 std::int64_t BytesOf(const CallState& call, const std::vector<ir::ValueId>& values) {
   std::int64_t bytes = 0;
   for (const ir::ValueId v : values) {
-    const at::Tensor& t = call.slots[static_cast<std::size_t>(v)];
+    const at::Tensor& t = call.slots[v];
     if (!t.defined() || !t.has_storage()) continue;
     const auto all = static_cast<std::int64_t>(t.storage().nbytes());
     bytes += std::min(all, t.numel() * static_cast<std::int64_t>(t.element_size()));
@@ -33,7 +33,7 @@ std::int64_t BytesOf(const CallState& call, const std::vector<ir::ValueId>& valu
 
 bool IsOnCpu(const CallState& call, const std::vector<ir::ValueId>& values) {
   return std::all_of(values.begin(), values.end(), [&](ir::ValueId v) {
-    const at::Tensor& t = call.slots[static_cast<std::size_t>(v)];
+    const at::Tensor& t = call.slots[v];
     return !t.defined() || t.is_cpu();
   });
 }
@@ -54,7 +54,7 @@ void TellMemory(const CallState& call, const std::vector<ir::ValueId>& values) {
   JsonObject json;
   json.Int("resident", ResidentBytes());
   for (const ir::ValueId v : values) {
-    const at::Tensor& t = call.slots[static_cast<std::size_t>(v)];
+    const at::Tensor& t = call.slots[v];
     if (!t.defined() || !t.is_cuda()) continue;
     const auto stats = at::accelerator::getDeviceStats(t.device().index());
     json.Int("allocated", stats.allocated_bytes[0].current).Text("device", t.device().str());

@@ -33,9 +33,26 @@ bool IsCommutative(ExprKind k) {
     case ExprKind::kAnd:
     case ExprKind::kOr:
       return true;
-    default:
-      return false;
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+    case ExprKind::kNeg:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kPow:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
+    case ExprKind::kLt:
+    case ExprKind::kLe:
+    case ExprKind::kNot:
+      break;
   }
+  return false;
 }
 
 bool IsRounding(ExprKind k) {
@@ -116,9 +133,23 @@ double FloatResult(ExprKind kind, double a, double b) {
   case ExprKind::kind:                 \
     return value;
 #include "backends/graph/float_functions.def"
-    default:
-      return a;
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kEq:
+    case ExprKind::kNe:
+    case ExprKind::kLt:
+    case ExprKind::kLe:
+    case ExprKind::kAnd:
+    case ExprKind::kOr:
+    case ExprKind::kNot:
+      break;
   }
+  return a;
 }
 
 // 0 where that is no integer of 64 bits, which clears `fits`.
@@ -131,19 +162,6 @@ std::int64_t Rounded(ExprKind kind, double v, bool* fits) {
   if (whole >= -kPastAll && whole < kPastAll) return static_cast<std::int64_t>(whole);
   *fits = false;
   return 0;
-}
-
-bool CompareFloats(ExprKind kind, double a, double b) {
-  switch (kind) {
-    case ExprKind::kEq:
-      return a == b;
-    case ExprKind::kNe:
-      return a != b;
-    case ExprKind::kLt:
-      return a < b;
-    default:
-      return a <= b;
-  }
 }
 
 // What does not fit wraps around, and clears `fits`.
@@ -201,9 +219,19 @@ std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b, bool* fits
       return (a != 0) || (b != 0);
     case ExprKind::kNot:
       return a == 0;
-    default:
-      return a;
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
+      break;
   }
+  return a;
 }
 
 // One operation on operand values given as bits of their types.
@@ -215,19 +243,40 @@ std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b,
   double y = tb == NumberType::kFloat ? AsDouble(b) : static_cast<double>(b);
   switch (kind) {
     case ExprKind::kEq:
+      return x == y;
     case ExprKind::kNe:
+      return x != y;
     case ExprKind::kLt:
+      return x < y;
     case ExprKind::kLe:
-      return CompareFloats(kind, x, y);
+      return x <= y;
     case ExprKind::kAnd:
       return x != 0 && y != 0;
     case ExprKind::kOr:
       return x != 0 || y != 0;
     case ExprKind::kNot:
       return x == 0;
-    default:
-      return AsBits(FloatResult(kind, x, y));
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kAdd:
+    case ExprKind::kMul:
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+    case ExprKind::kMin:
+    case ExprKind::kMax:
+    case ExprKind::kNeg:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kPow:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
+      break;
   }
+  return AsBits(FloatResult(kind, x, y));
 }
 
 }  // namespace

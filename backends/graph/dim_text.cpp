@@ -56,9 +56,22 @@ Infix InfixOf(ExprKind kind) {
       return {" and ", kAndLevel};
     case ExprKind::kOr:
       return {" or ", kOrLevel};
-    default:
-      return {nullptr, kAtom};
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kMin:
+    case ExprKind::kMax:
+    case ExprKind::kNeg:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
+    case ExprKind::kNot:
+      break;
   }
+  return {nullptr, kAtom};
 }
 
 constexpr std::pair<std::string_view, ExprKind> kFunctions[] = {
@@ -114,7 +127,18 @@ std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
       text = "not " + PrintExpr(table, e.left, kNotLevel);
       level = kNotLevel;
       break;
-    default: {
+    case ExprKind::kAdd:
+    case ExprKind::kMul:
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kPow:
+    case ExprKind::kEq:
+    case ExprKind::kNe:
+    case ExprKind::kLt:
+    case ExprKind::kLe:
+    case ExprKind::kAnd:
+    case ExprKind::kOr: {
       Infix infix = InfixOf(e.kind);
       level = infix.level;
       // Left-associative, so that the text parses back to the same tree.

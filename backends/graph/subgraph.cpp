@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/indexed_vector.h"
+
 namespace framefuse::ir {
 
 SubgraphBuilder::SubgraphBuilder(const Graph& from, std::string name)
@@ -55,15 +57,15 @@ void SubgraphBuilder::AddOutput(Output facts) {
 }
 
 std::vector<bool> NodesNeededFor(const Graph& graph, const std::vector<ValueId>& values) {
-  std::vector<bool> live(graph.values.size(), false);
+  IndexedVector<ValueId, bool> live(graph.values.size(), false);
   for (ValueId v : values) {
-    if (v != kNoValue) live[static_cast<std::size_t>(v)] = true;
+    if (v != kNoValue) live[v] = true;
   }
   std::vector<bool> needed(graph.nodes.size(), false);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& n = graph.nodes[i];
-    for (ValueId v : n.outputs) needed[i] = needed[i] || (v != kNoValue && live[static_cast<std::size_t>(v)]);
-    if (needed[i]) ForEachUse(n, [&](ValueId v) { live[static_cast<std::size_t>(v)] = true; });
+    for (ValueId v : n.outputs) needed[i] = needed[i] || (v != kNoValue && live[v]);
+    if (needed[i]) ForEachUse(n, [&](ValueId v) { live[v] = true; });
   }
   return needed;
 }
@@ -73,16 +75,16 @@ const Output& WithHistory(const Graph& graph, const Output& o) {
 }
 
 std::vector<std::int32_t> InputsNeededFor(const Graph& graph, ValueId value) {
-  std::vector<bool> used(graph.values.size(), false);
-  used[static_cast<std::size_t>(value)] = true;
+  IndexedVector<ValueId, bool> used(graph.values.size(), false);
+  used[value] = true;
   const std::vector<bool> needed = NodesNeededFor(graph, {value});
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (needed[i]) ForEachUse(graph.nodes[i], [&](ValueId v) { used[static_cast<std::size_t>(v)] = true; });
+    if (needed[i]) ForEachUse(graph.nodes[i], [&](ValueId v) { used[v] = true; });
   }
   std::vector<std::int32_t> inputs;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     const Input& in = graph.inputs[i];
-    if (in.role == InputRole::kTangent || !used[static_cast<std::size_t>(in.value)]) continue;
+    if (in.role == InputRole::kTangent || !used[in.value]) continue;
     inputs.push_back(static_cast<std::int32_t>(i));
   }
   return inputs;

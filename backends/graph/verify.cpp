@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/graph/graph.h"
+#include "common/indexed_vector.h"
 #include "common/status.h"
 
 namespace framefuse::ir {
@@ -55,8 +56,8 @@ class Verifier {
 
   absl::Status Define(ValueId v) {
     if (!InRange(v)) return Bad(absl::StrCat("value id ", v, " is out of range"));
-    if (defined_[static_cast<std::size_t>(v)]) return Bad(absl::StrCat("value ", v, " is defined twice"));
-    defined_[static_cast<std::size_t>(v)] = true;
+    if (defined_[v]) return Bad(absl::StrCat("value ", v, " is defined twice"));
+    defined_[v] = true;
     return CheckMetadata(v);
   }
 
@@ -117,7 +118,7 @@ class Verifier {
     ForEachValue(arg, [&](ValueId v) {
       if (!InRange(v)) {
         used = Bad(absl::StrCat("argument ", schema.name, ": value id ", v, " is out of range"));
-      } else if (!defined_[static_cast<std::size_t>(v)]) {
+      } else if (!defined_[v]) {
         used = Bad(absl::StrCat("argument ", schema.name, ": value ", v, " is used before its definition"));
       }
     });
@@ -185,7 +186,7 @@ class Verifier {
     if (o.value == kNoValue)
       return o.role == OutputRole::kGradient || o.role == OutputRole::kUser ? absl::OkStatus() : Bad("has no value");
     if (!InRange(o.value)) return Bad("value id is out of range");
-    if (!defined_[static_cast<std::size_t>(o.value)]) return Bad(absl::StrCat("value ", o.value, " is never defined"));
+    if (!defined_[o.value]) return Bad(absl::StrCat("value ", o.value, " is never defined"));
     if (o.of_output >= 0) return CheckGradientOfOutput(o);
     if (o.role == OutputRole::kUnbacked) {
       const bool known = o.symbol >= 0 && static_cast<std::size_t>(o.symbol) < g_.exprs.symbols().size();
@@ -221,7 +222,7 @@ class Verifier {
   }
 
   const Graph& g_;
-  std::vector<bool> defined_;
+  IndexedVector<ValueId, bool> defined_;
   Location where_;
   bool backward_ = false;
 };

@@ -118,9 +118,9 @@ ExecutableFactory InBackground(ExecutableFactory factory) {
     if (!plain.ok()) return factory(std::move(graph), options);
     auto making = std::make_shared<Making>();
     ++counts.begun;
-    RunInBackground([factory, graph = std::move(graph), options, waiting = std::weak_ptr<Making>(making)] {
+    RunInBackground([factory, graph = std::move(graph), options, waiting = std::weak_ptr<Making>(making)]() mutable {
       // Nobody waits any more where the plan is gone.
-      if (const std::shared_ptr<Making> held = waiting.lock()) Make(factory, graph, options, held.get());
+      if (const std::shared_ptr<Making> held = waiting.lock()) Make(factory, std::move(graph), options, held.get());
     });
     return std::make_unique<BackgroundExecutable>(*std::move(plain), std::move(making));
   };

@@ -200,7 +200,7 @@ class Driver {
     RefutePinned(capture);
     switch (refuted_ ? Outcome::kUnwound : run.outcome) {
       case Outcome::kReturned:
-        found.needs_static_sizes = !capture.tracer().sizes_fit();
+        found.needs_static_sizes = !capture.tracer().sizes().Fit();
         if (found.needs_static_sizes) break;
         if (found.left_modes) {
           found.broke = BreakAtReturn(capture, frame_ops::Code(frame_), LeftModes());
@@ -219,7 +219,7 @@ class Driver {
       case Outcome::kUnwound:
         if (refuted_) break;
         found.needs_frames = capture.breaks().needs_frames();
-        found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
+        found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes().Fit();
         if (found.needs_frames || found.needs_static_sizes) break;
         AfterUnwinding(capture, &found);
         break;
@@ -240,7 +240,7 @@ class Driver {
 
   // A graph that computes a number serves no other call if the number is looked at.
   void RefutePinned(Capture& capture) {
-    for (const int symbol : capture.tracer().pinned_unbacked()) {
+    for (const int symbol : capture.tracer().sizes().pinned_unbacked()) {
       for (const ValueReads::Definition& d : capture.values().definitions()) {
         if (d.symbol == symbol)
           settings_.unbacked->Refute(d.code, d.instruction, capture.symbols().WhereNeeded(symbol));

@@ -120,8 +120,8 @@ class Taker {
   }
 
   void TakeSymbols() {
-    const ir::ExprTable& table = capture_.tracer().size_expressions();
-    const auto& places = capture_.tracer().size_symbols();
+    const ir::ExprTable& table = capture_.tracer().sizes().expressions();
+    const auto& places = capture_.tracer().sizes().symbols();
     for (std::size_t i = 0; i < places.size(); ++i) {
       const ir::Symbol& symbol = table.symbols()[i];
       if (places[i].input_index == tracing::kIsNumberSymbol) {
@@ -134,7 +134,7 @@ class Taker {
       Ref tensor = unbacked ? Ref() : Ref::Create(capture_.objects().tensor_inputs()[index].real.get());
       out_.symbols.push_back({symbol.name, std::move(tensor), places[i].dim});
     }
-    for (const ir::Dim fact : capture_.tracer().size_facts()) {
+    for (const ir::Dim fact : capture_.tracer().sizes().facts()) {
       if (table.LastUnbacked(fact) < 0) out_.facts.push_back(table.Print(fact));
     }
   }

@@ -102,8 +102,7 @@ FrameEntry::FrameEntry(Journals& journals, Protocols& meaning, PyThreadState* th
 PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   const bool starting_generator = frame_ops::IsStarting(frame) && frame_ops::IsGeneratorCode(code);
-  if (throw_flag != 0 && frame_ops::IsGenerator(frame) && !tracing::Tracer::InOwnPython() &&
-      !BelongsToTorchLeaf(frame)) {
+  if (throw_flag != 0 && frame_ops::IsGenerator(frame) && !tracing::InOwnPython() && !BelongsToTorchLeaf(frame)) {
     return ThrowIntoGenerator(frame);
   }
   const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
@@ -125,16 +124,16 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   }
   if (boundary_.depth().leaf > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
   const bool below = boundary_.depth().leaf > 0 || called_by_engine;  // runs as it is, with all that it calls
-  if (!tracing::Tracer::InOwnPython() && (below ? IsShardingCode(code) : IsShardingDispatch(code))) {
+  if (!tracing::InOwnPython() && (below ? IsShardingCode(code) : IsShardingDispatch(code))) {
     const tracing::OwnPythonScope own;
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
-  if ((boundary_.depth().native == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
+  if ((boundary_.depth().native == 0 && !called_by_engine) || throw_flag != 0 || tracing::InOwnPython() ||
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     if (const std::optional<PyObject*> done = RunShardingFrame(thread, frame, throw_flag)) return *done;
     if (boundary_.depth().leaf > 0 && DescribesWarning(frame)) fx_.NoteFrame();  // the graph's call would warn again
     std::optional<FiltersOfProgram> filters;
-    if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
+    if (tracing::InOwnPython() || IsFinaliser(code)) filters.emplace();
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
   if (ShowsWarning(code) && DeferWarning(frame)) {

@@ -69,7 +69,7 @@ Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item, bool row_b
   if (item && t.sym_numel().maybe_as_int() != 1) return Ref();  // of more it raises
   if (!item && t.dim() == 1 && t.sym_numel().maybe_as_int() == 0) return Ref::Steal(PyList_New(0));
   if (!item && t.dim() > 1) return row_by_row ? RowsOf(tracer, tensor) : Ref();
-  Ref numbers = tracer.UnbackedNumbersOf(tensor);
+  Ref numbers = tracer.sizes().UnbackedNumbersOf(tensor);
   const bool first = item && numbers && PyList_CheckExact(numbers.get());
   return first ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : std::move(numbers);
 }

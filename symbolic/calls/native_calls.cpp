@@ -105,7 +105,7 @@ class Factors {
     if (t.dim() != 0 || t.requires_grad()) return Ref();
     const Ref known = tracer.KnownValueOf(tensor);  // torch reads it
     if (known) return Ref();
-    const Ref numbers = tracer.UnbackedNumbersOf(tensor);
+    const Ref numbers = tracer.sizes().UnbackedNumbersOf(tensor);
     return numbers && PyList_CheckExact(numbers.get()) ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : numbers;
   }
 

@@ -159,7 +159,7 @@ void LoadCondOperators() {
   Ref plain = packet ? Ref::Steal(PyObject_GetAttrString(packet, "default")) : Ref();
   Ref random = packet ? Ref::Steal(PyObject_GetAttrString(packet, "random")) : Ref();
   FF_CHECK(plain && random) << "the operator framefuse::cond is not registered";
-  tracing::Tracer::SetCondOperators(std::move(plain), std::move(random));
+  tracing::SetCondOperators(std::move(plain), std::move(random));
 }
 
 }  // namespace

@@ -274,12 +274,12 @@ std::string TakeErrorText() {
 // Fakes of the inputs in use, and symbols as the capture made them, in its order.
 absl::StatusOr<Ref> InputsAgain(const tracing::Tracer& original, const std::vector<Candidate>& candidates,
                                 const std::vector<std::size_t>& used, tracing::Tracer& tracer) {
-  const std::vector<tracing::SizeSymbol>& symbols = original.size_symbols();
+  const std::vector<tracing::SizeSymbol>& symbols = original.sizes().symbols();
   std::size_t next = 0;
   const auto make_numbers = [&] {
     for (; next < symbols.size() && symbols[next].input_index == tracing::kIsNumberSymbol; ++next) {
-      const std::int64_t hint = original.size_expressions().symbols()[next].hint;
-      (void)tracer.MakeNumber(Ref::Steal(PyLong_FromLongLong(hint)));
+      const std::int64_t hint = original.sizes().expressions().symbols()[next].hint;
+      (void)tracer.sizes().MakeNumber(Ref::Steal(PyLong_FromLongLong(hint)));
     }
   };
   std::vector<Ref> made(candidates.size());
@@ -350,9 +350,9 @@ Ref Rows(Capture& capture, const std::vector<Candidate>& candidates) {
 // (name, the candidate whose size it is, or -1)
 Ref SymbolRows(const tracing::Tracer& tracer) {
   Ref rows = Ref::Steal(PyList_New(0));
-  const std::vector<ir::Symbol>& symbols = tracer.size_expressions().symbols();
+  const std::vector<ir::Symbol>& symbols = tracer.sizes().expressions().symbols();
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    const int input = tracer.size_symbols()[i].input_index;
+    const int input = tracer.sizes().symbols()[i].input_index;
     PyList_Append(rows, Ref::Steal(Py_BuildValue("(si)", symbols[i].name.c_str(), input)).get());
   }
   return rows;
@@ -398,8 +398,8 @@ Ref SizesOf(Capture& capture, const Closed& closed, const std::vector<int>& symb
   Ref sizes = Ref::Steal(PyList_New(0));
   for (const int s : symbols) {
     const auto index = static_cast<std::size_t>(s);
-    const bool is_size = capture.tracer().size_symbols()[index].input_index >= 0;
-    const auto hint = static_cast<long long>(capture.tracer().size_expressions().symbols()[index].hint);
+    const bool is_size = capture.tracer().sizes().symbols()[index].input_index >= 0;
+    const auto hint = static_cast<long long>(capture.tracer().sizes().expressions().symbols()[index].hint);
     PyList_Append(sizes, Ref::Steal(Py_BuildValue("(iOL)", s, is_size ? Py_True : Py_False, hint)).get());
   }
   const ir::Graph& graph = *closed.graph.graph;

@@ -96,7 +96,7 @@ void TakeTensors(tracing::Numbers& numbers, ValueVector* args, std::vector<Ref>*
 
 std::vector<std::string> TextsOf(const tracing::Tracer& tracer) {
   std::vector<std::string> texts;
-  for (const Dim fact : tracer.size_facts()) texts.push_back(tracer.size_expressions().Print(fact));
+  for (const Dim fact : tracer.sizes().facts()) texts.push_back(tracer.sizes().expressions().Print(fact));
   return texts;
 }
 
@@ -123,7 +123,7 @@ Ref TreesOf(const ir::ExprTable& table, const std::vector<Dim>& dims) {
 
 Ref TreeOfNumber(tracing::Tracer& tracer, BorrowedRef object) {
   const tracing::Numbers& numbers = tracer.numbers();
-  return numbers.IsSymbolic(object) ? TreeOf(tracer.size_expressions(), *numbers.Find(object)) : Ref();
+  return numbers.IsSymbolic(object) ? TreeOf(tracer.sizes().expressions(), *numbers.Find(object)) : Ref();
 }
 
 Ref NumberOfTree(tracing::Tracer& tracer, BorrowedRef tree) {
@@ -132,8 +132,8 @@ Ref NumberOfTree(tracing::Tracer& tracer, BorrowedRef tree) {
 
 void AssumeFacts(const tracing::Tracer& original, tracing::Tracer& tracer) {
   tracing::Sizes& sizes = tracer.numbers().sizes();
-  for (const Dim fact : original.size_facts()) {
-    (void)sizes.DecideBool(DimOfTree(sizes.Table(), TreeOf(original.size_expressions(), fact)));
+  for (const Dim fact : original.sizes().facts()) {
+    (void)sizes.DecideBool(DimOfTree(sizes.Table(), TreeOf(original.sizes().expressions(), fact)));
   }
 }
 

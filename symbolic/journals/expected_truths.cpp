@@ -36,7 +36,7 @@ bool ExpectedTruths::ExpectOfTorch(const Activation& act, BorrowedRef tensor, bo
 bool ExpectedTruths::Note(const Activation& act, BorrowedRef tensor, bool truth) {
   PyCodeObject* code = frame_ops::Code(act.frame);
   if (!options_.looks_at_end || !THPVariable_Unpack(tensor.get()).device().is_cpu()) {
-    return tracer_.DeferTruth(tensor, truth);
+    return tracer_.sizes().DeferTruth(tensor, truth);
   }
   const std::string place = absl::StrCat(FileNameOf(code), ":", LineOf(code, act.instruction));
   all_.push_back({Ref::Create(tensor), {0, truth, code, act.instruction, place}});

@@ -32,7 +32,7 @@ class Journals {
       : options_(options), frames_(real_frame, options.fx), breaks_(control, frames_, tracer_, made_, modes_) {
     tracer_.SetOriginProvider(&frames_);
     tracer_.SetValueReader(&values_);
-    tracer_.SetSizeListener(&symbols_);
+    tracer_.sizes().SetListener(&symbols_);
   }
   Journals(const Journals&) = delete;
   Journals& operator=(const Journals&) = delete;

@@ -14,6 +14,7 @@
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/frame_stack.h"
 #include "symbolic/messages/code_text.h"
+#include "symbolic/tracing/error_texts.h"
 
 namespace framefuse {
 namespace {
@@ -79,11 +80,11 @@ bool NativeBoundary::Check() {
 
 // The attempt is made anew without symbolic sizes then.
 bool NativeBoundary::IsErrorAboutSymbols() {
-  if (!tracer_.has_symbols()) return false;
+  if (!tracer_.sizes().any()) return false;
   if (PyErr_ExceptionMatches(PyExc_RuntimeError) == 0 && PyErr_ExceptionMatches(PyExc_AttributeError) == 0)
     return false;
   const std::string text = CurrentErrorText();
-  if (!tracing::Tracer::IsAboutSymbols(text)) return false;
+  if (!tracing::IsAboutSymbols(text)) return false;
   const UserLocation& here = frames_.Here();
   FF_LOG(kDynamic) << "no size is symbolic, as "
                    << (here.code ? absl::StrCat(FileNameOf(here.code.get()), ":", here.line) : "torch")
@@ -97,7 +98,7 @@ Value NativeBoundary::Wrap(Ref object) {
 }
 
 bool NativeBoundary::IsErrorAboutFakes() const {
-  return PyErr_Occurred() == PyExc_RuntimeError && tracing::Tracer::IsAboutFakes(CurrentErrorText());
+  return PyErr_Occurred() == PyExc_RuntimeError && tracing::IsAboutFakes(CurrentErrorText());
 }
 
 bool NativeBoundary::IsErrorHandled() const {

@@ -32,7 +32,7 @@ bool RandomDraws::TakeArguments(absl::Span<const ValueView> args, One* one) {
     const std::optional<ir::Dim> symbolic = numbers.IsSymbolic(v.object) ? numbers.Find(v.object) : std::nullopt;
     if (!symbolic || symbolic->is_constant()) {
       reads_.Consume(v);
-    } else if (tracer_.size_expressions().LastUnbacked(*symbolic) >= 0) {
+    } else if (tracer_.sizes().expressions().LastUnbacked(*symbolic) >= 0) {
       return false;
     }
     one->args.push_back(Ref::Create(v.object));
@@ -59,7 +59,7 @@ Value RandomDraws::Draw(BorrowedRef method, absl::Span<const ValueView> args, Bo
   const auto refuse = [&] { return breaks_.Break(GraphBreakKind::kRandomState, DescribeCallable(method)); };
   Tracked* t = args.empty() ? nullptr : objects_.Find(args[0].object);
   if (t == nullptr || KindOfGenerator(t->original.type()) == GeneratorKind::kNone || t->mutated()) return refuse();
-  if (!tracer_.TakesUnbacked() || for_python_) return refuse();
+  if (!tracer_.sizes().TakesUnbacked() || for_python_) return refuse();
   One one{t->representative, Ref::Create(method), {}, Ref::Create(kwnames), false, 0};
   if (!TakeArguments(args.subspan(1), &one)) return refuse();
   const Ref real = TensorAtHand(*t, one, &one.is_float);
@@ -68,7 +68,7 @@ Value RandomDraws::Draw(BorrowedRef method, absl::Span<const ValueView> args, Bo
   absl::StatusOr<Ref> fake = tracer_.MakeInput(real, tracing::InputRole::kDrawn, one.input);
   if (!fake.ok()) return refuse();
   objects_.AddDrawn(t->source, real, *fake);
-  Ref number = tracer_.UnbackedNumbersOf(*fake);
+  Ref number = tracer_.sizes().UnbackedNumbersOf(*fake);
   if (!number) return refuse();
   tracer_.numbers().NoteDrawn(number);
   t->drawn = true;

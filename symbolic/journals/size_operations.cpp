@@ -383,13 +383,13 @@ std::optional<Value> SizeOperations::OfNumbers(std::string_view name, absl::Span
 
 std::optional<Value> SizeOperations::NumberOf(ValueView tensor, bool is_float) {
   const at::Tensor& t = THPVariable_Unpack(tensor.object.get());
-  if (t.dim() != 0 || t.is_complex() || !tracer_.TakesUnbacked()) return std::nullopt;
+  if (t.dim() != 0 || t.is_complex() || !tracer_.sizes().TakesUnbacked()) return std::nullopt;
   if (t.requires_grad()) return std::nullopt;  // torch warns
   if (const Ref known = tracer_.KnownValueOf(tensor.object)) {
     const tracing::Tracer::Suspended off;
     return Done(Ref::Steal(is_float ? PyNumber_Float(known) : PyNumber_Long(known)));
   }
-  Ref number = tracer_.UnbackedNumbersOf(tensor.object);
+  Ref number = tracer_.sizes().UnbackedNumbersOf(tensor.object);
   if (!number || t.is_floating_point() == is_float) {
     return number ? std::optional(Done(std::move(number))) : std::nullopt;
   }
@@ -398,7 +398,7 @@ std::optional<Value> SizeOperations::NumberOf(ValueView tensor, bool is_float) {
 }
 
 std::optional<Value> SizeOperations::LengthOf(ValueView tensor) {
-  if (tracer_.size_symbols().empty() || !IsFakeTensor(tensor.object)) return std::nullopt;
+  if (tracer_.sizes().symbols().empty() || !IsFakeTensor(tensor.object)) return std::nullopt;
   const Ref dim = Ref::Steal(PyObject_CallMethod(tensor.object, "dim", nullptr));
   if (!dim || PyLong_AsLong(dim) == 0) {
     PyErr_Clear();

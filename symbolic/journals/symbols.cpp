@@ -217,7 +217,7 @@ Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
   if (const Ref* known = FoundAt(numbers_, source)) return *known;
   if (!IsNumberSymbolic(source)) return Ref();
   if (const Ref plain = PlainOf(original); !plain) return Ref();  // a NaN is not equal to itself
-  Ref number = tracer_.MakeNumber(original);
+  Ref number = tracer_.sizes().MakeNumber(original);
   if (number && of_numpy) {
     reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
   }
@@ -240,10 +240,10 @@ Ref Symbols::LengthAt(BorrowedRef original, SourceId source, Py_ssize_t more) {
 
 void Symbols::FreeDimsOf(SourceId source, int input_index) {
   DimMask sizes = 0, strides = 0;
-  for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
+  for (const tracing::SizeSymbol& s : tracer_.sizes().symbols()) {
     if (s.input_index == input_index) (s.of_stride ? strides : sizes) |= DimMask{1} << s.dim;
   }
-  for (const tracing::SizedStride& s : tracer_.sized_strides()) {
+  for (const tracing::SizedStride& s : tracer_.sizes().strides()) {
     if (s.input_index == input_index) strides |= DimMask{1} << s.dim;
   }
   if ((sizes | strides) != 0) (void)reads_.guards().FreeSizes(source, sizes, strides);
@@ -253,17 +253,17 @@ void Symbols::OnFact(ir::Dim fact) {
   const UserLocation& here = frames_.Here();
   const std::string path = here.code ? FileNameOf(here.code.get()) : "";
   places_.push_back(path.empty() ? path : absl::StrCat(path.substr(path.find_last_of('/') + 1), ":", here.line));
-  FF_LOG(kDynamic) << tracer_.size_expressions().Print(fact) << (path.empty() ? "" : " at ") << places_.back();
+  FF_LOG(kDynamic) << tracer_.sizes().expressions().Print(fact) << (path.empty() ? "" : " at ") << places_.back();
 }
 
 bool Symbols::any_backed() const {
-  return absl::c_any_of(tracer_.size_symbols(),
+  return absl::c_any_of(tracer_.sizes().symbols(),
                         [](const tracing::SizeSymbol& s) { return s.input_index != tracing::kIsUnbackedSymbol; });
 }
 
 std::string Symbols::WhereNeeded(ir::SymbolIndex unbacked) const {
-  const ir::ExprTable& table = tracer_.size_expressions();
-  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  const ir::ExprTable& table = tracer_.sizes().expressions();
+  const std::vector<ir::Dim>& facts = tracer_.sizes().facts();
   for (std::size_t i = std::min(facts.size(), places_.size()); i-- > 0;) {
     const bool pins = facts[i].is_symbolic() && table[facts[i].expr].kind == ir::ExprKind::kEq;
     if (pins && table.LastUnbacked(facts[i]) == unbacked) return places_[i];
@@ -273,8 +273,8 @@ std::string Symbols::WhereNeeded(ir::SymbolIndex unbacked) const {
 
 std::vector<DeferredFact> Symbols::Deferred(const std::vector<ValueReads::Definition>& definitions) const {
   std::vector<DeferredFact> deferred;
-  const ir::ExprTable& table = tracer_.size_expressions();
-  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  const ir::ExprTable& table = tracer_.sizes().expressions();
+  const std::vector<ir::Dim>& facts = tracer_.sizes().facts();
   for (std::size_t i = 0; i < facts.size(); ++i) {
     const ir::SymbolIndex symbol = table.LastUnbacked(facts[i]);
     if (symbol < 0) continue;
@@ -287,12 +287,12 @@ std::vector<DeferredFact> Symbols::Deferred(const std::vector<ValueReads::Defini
 
 EntrySizes::Symbol Symbols::PlaceOf(ir::SymbolIndex symbol, const std::vector<TensorInput>& inputs) const {
   const auto i = static_cast<std::size_t>(symbol);
-  const tracing::SizeSymbol& s = tracer_.size_symbols()[i];
+  const tracing::SizeSymbol& s = tracer_.sizes().symbols()[i];
   if (s.input_index == tracing::kIsUnbackedSymbol) return {kNoSource, kIsUnbacked};
   if (s.input_index >= 0) return {inputs[static_cast<std::size_t>(s.input_index)].source, s.dim, s.of_stride};
   const std::vector<std::pair<SourceId, Ref>> numbers = WithoutSizes(numbers_);
   const auto& [source, number] = numbers[static_cast<std::size_t>(s.dim)];
-  const bool is_float = tracer_.size_expressions().symbols()[i].type == ir::NumberType::kFloat;
+  const bool is_float = tracer_.sizes().expressions().symbols()[i].type == ir::NumberType::kFloat;
   if (IsOfNumpy(number)) return {source, is_float ? kIsNumpyFloat : kIsNumpyNumber};
   return {source, is_float ? kIsFloat : kIsNumber};
 }
@@ -300,7 +300,7 @@ EntrySizes::Symbol Symbols::PlaceOf(ir::SymbolIndex symbol, const std::vector<Te
 std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>& inputs) {
   if (none()) return nullptr;
   auto sizes = std::make_shared<EntrySizes>();
-  sizes->expressions = tracer_.size_expressions();
+  sizes->expressions = tracer_.sizes().expressions();
   ReadValue read;
   const auto number = [&](SourceId source) {
     for (std::size_t i = 0; i < read.sources.size(); ++i) {
@@ -310,7 +310,7 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
     return read.sources.size() - 1;
   };
   std::vector<SizeFacts::Symbol> symbols;
-  for (std::size_t i = 0; i < tracer_.size_symbols().size(); ++i) {
+  for (std::size_t i = 0; i < tracer_.sizes().symbols().size(); ++i) {
     sizes->symbols.push_back(PlaceOf(static_cast<ir::SymbolIndex>(i), inputs));
     const EntrySizes::Symbol& s = sizes->symbols.back();
     symbols.push_back({s.dim == kIsUnbacked ? 0 : number(s.source), s.dim, s.of_stride});
@@ -319,11 +319,11 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
                                               : EntrySizes::NameOf(s, TextOf(s.source)));
   }
   std::vector<SizeFacts::Stride> strides;
-  for (const tracing::SizedStride& s : tracer_.sized_strides()) {
+  for (const tracing::SizedStride& s : tracer_.sizes().strides()) {
     strides.push_back({number(inputs[static_cast<std::size_t>(s.input_index)].source), s.dim, s.stride});
   }
   std::vector<SizeFacts::Condition> conditions;
-  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  const std::vector<ir::Dim>& facts = tracer_.sizes().facts();
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (sizes->expressions.LastUnbacked(facts[i]) >= 0) continue;
     conditions.push_back({facts[i], i < places_.size() ? places_[i] : ""});

@@ -29,7 +29,7 @@ class Symbols final : public tracing::SizeListener {
   Symbols(const DynamicSizes* sizes, bool floats, FrameStack& frames, ReadJournal& reads, tracing::Tracer& tracer)
       : sizes_(sizes), floats_(floats), frames_(frames), reads_(reads), tracer_(tracer) {}
 
-  bool none() const { return tracer_.size_symbols().empty(); }
+  bool none() const { return tracer_.sizes().symbols().empty(); }
   bool any_backed() const;  // not only such as the graph defines
   tracing::SymbolicDims DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
   // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.

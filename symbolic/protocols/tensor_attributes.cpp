@@ -126,7 +126,7 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
     return breaks_.Break(GraphBreakKind::kTensorAttribute, "__dict__");
   FxCall call(fx_, {owner.object});
   // Torch's own code runs as it is: that of modes, and that which makes SymInts.
-  const bool leaf = modes_.open() > 0 || !tracer_.size_symbols().empty();
+  const bool leaf = modes_.open() > 0 || !tracer_.sizes().symbols().empty();
   Ref result = Ref::Steal(boundary_.RunAsLeaf(leaf, [&] {
     const AllWarningsShown shown;
     return PyObject_GetAttr(owner.object, name);

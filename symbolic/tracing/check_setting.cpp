@@ -31,7 +31,7 @@ bool HasFloatsOnly(const OpTraits& traits, const torch::jit::Stack& stack) {
 // Views compute nothing. Operators of elements have one kernel each, whatever backends are on.
 void CheckSetting(Recorder& recorder, const OpTraits& traits, const torch::jit::Stack& stack) {
   if (IsView(traits)) return;
-  const bool by_dtype = recorder.around.set_on_the_way == SetOnTheWay::kDefaultDtype;
+  const bool by_dtype = recorder.around().set_on_the_way == SetOnTheWay::kDefaultDtype;
   if (traits.handle.hasTag(at::Tag::pointwise) && (!by_dtype || HasFloatsOnly(traits, stack))) return;
   recorder.Break(BreakKind::kSetting, traits,
                  "it goes by a setting that was changed between it and operators before it");

@@ -1,6 +1,5 @@
-// Recorder::CheckWarnings: an operator that warns is left to Python, where the warning has its line and comes each
-// time. What torch has said already, and says once a process, is none (due_warnings.h). What it says each time of
-// operands of such sizes is said here, as if the operator ran: the capture takes it as it takes Python's own warnings.
+#include "symbolic/tracing/check_warnings.h"
+
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -35,23 +34,26 @@ bool SayAsKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
 
 }  // namespace
 
-void Recorder::CheckWarnings(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
-                             const std::optional<std::string>& of_probe, const Outputs& outputs) {
+void CheckWarnings(Recorder& recorder, const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
+                   const std::optional<std::string>& of_probe, const Outputs& outputs) {
   const bool warns = traits.warning != nullptr ? traits.warning->warns(args) : of_probe.has_value();
-  const auto is_due = [&] { return around.heard_warnings == HeardWarnings::kAll || IsWarningDue(traits, args); };
+  const auto is_due = [&] {
+    return recorder.around().heard_warnings == HeardWarnings::kAll || IsWarningDue(traits, args);
+  };
   const bool each_time = warns && ir::Has(traits.op, ir::OpFact::kWarnsOfSizes);
   const bool is_said =
-      each_time && (around.heard_warnings == HeardWarnings::kDueOfRepeated || SayAsKernel(traits, args));
-  if (warns && !is_said && is_due()) Break(BreakKind::kWarning, traits, of_probe.value_or("it warns of its arguments"));
+      each_time && (recorder.around().heard_warnings == HeardWarnings::kDueOfRepeated || SayAsKernel(traits, args));
+  if (warns && !is_said && is_due())
+    recorder.Break(BreakKind::kWarning, traits, of_probe.value_or("it warns of its arguments"));
   const auto is_experimental = [](const OutputMeta& m) { return m.defined && m.dtype == c10::ScalarType::ComplexHalf; };
   if (std::any_of(outputs.begin(), outputs.end(), is_experimental) && is_due()) {
-    Break(BreakKind::kWarning, traits, "it warns that ComplexHalf is experimental");
+    recorder.Break(BreakKind::kWarning, traits, "it warns that ComplexHalf is experimental");
   }
   if (!traits.op->mutates() || ir::Has(traits.op, ir::OpFact::kWritesExpanded)) return;
   const auto& schema = traits.op->arguments();
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!schema[i].written || !args[i].isTensor() || !args[i].toTensor().defined()) continue;
-    if (IsExpanded(args[i].toTensor())) Break(BreakKind::kWarning, traits, "an expanded tensor is written");
+    if (IsExpanded(args[i].toTensor())) recorder.Break(BreakKind::kWarning, traits, "an expanded tensor is written");
   }
 }
 

@@ -72,7 +72,7 @@ class Closing {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       InputRecord& r = inputs_[i];
       const std::string& name = r.name.empty() ? "an input" : r.name;
-      const bool reshaped = recorder_.CountGeometryWrites(AsFake(r.fake)) > 0;
+      const bool reshaped = recorder_.writes().CountGeometry(AsFake(r.fake)) > 0;
       if ((ValueOf(r.fake) != r.value && !reshaped) || r.fake.storage().unsafeGetStorageImpl() != r.storage) {
         return Fail(BreakKind::kMetadataMutation, name, "the data of an input is replaced");
       }
@@ -102,7 +102,7 @@ class Closing {
 
   // They are done when the graph has run: nothing may be saved, written or handed out by then that could tell.
   absl::Status CollectGeometryWrites() {
-    for (const Recorder::GeometryWrite& w : recorder_.geometry_writes) {
+    for (const GeometryWrite& w : recorder_.writes().geometry()) {
       const auto is_written = [&](const InputRecord& r) { return AsFake(r.fake) == w.input; };
       const auto r = std::find_if(inputs_.begin(), inputs_.end(), is_written);
       if (r != inputs_.end() && IsWritten(StorageOf(r->value)) && IsAsItWas(*r)) continue;
@@ -192,7 +192,7 @@ class Closing {
   }
 
   void AddUnbackedOutputs() {
-    for (const Recorder::UnbackedSymbol& u : recorder_.unbacked) {
+    for (const UnbackedSymbol& u : recorder_.unbacked()) {
       ir::Output o;
       o.value = u.value;
       o.role = ir::OutputRole::kUnbacked;
@@ -204,7 +204,7 @@ class Closing {
 
   // Facts that no guard can check.
   void DeferFacts() {
-    if (recorder_.unbacked.empty()) return;
+    if (recorder_.unbacked().empty()) return;
     auto deferred = std::make_shared<ir::DeferredFacts>();
     deferred->exprs = graph_.exprs;
     for (const ir::Dim fact : recorder_.sizes().facts()) {
@@ -415,13 +415,13 @@ class Closing {
     traced.input_index = r.input_index;
     if (!r.fake.is_inference()) {
       const bool undone = IsWritten(StorageOf(r.value)) && IsAsItWas(r);
-      const std::int64_t later = undone ? 0 : recorder_.CountGeometryWrites(AsFake(r.fake));
+      const std::int64_t later = undone ? 0 : recorder_.writes().CountGeometry(AsFake(r.fake));
       traced.version_bumps = static_cast<int>(r.fake._version() - r.version - later);
     }
     in.mutated_uncounted = in.mutated_without_grad && traced.version_bumps == 0;
     graph_.inputs.push_back(std::move(in));
     traced.asked_for_grad = r.asked_for_grad;
-    traced.storage_read = r.storage_read || recorder_.storages_with_room.contains(StorageOf(r.value));
+    traced.storage_read = r.storage_read || recorder_.writes().HadRoom(StorageOf(r.value));
     traced.storage_offset_read = named_.contains(StorageOf(r.value));
     if (r.gradient_of >= 0) {
       traced.gradient_of = inputs_[static_cast<std::size_t>(r.gradient_of)].input_index;

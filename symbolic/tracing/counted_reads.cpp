@@ -56,7 +56,7 @@ ir::ValueId CountedReads::Read(const at::Tensor& t, ir::ValueId value, const ir:
   if (value >= first_of_backward_ || t.is_inference() || AsFake(t) == nullptr) return value;
   ir::Graph& graph = recorder_.graph();
   const bool is_input = inputs_.contains(graph.value(value).storage);
-  if (const int write = recorder_.uncounted_writes.FirstBehindARead(graph, t, value, is_input); write >= 0) {
+  if (const int write = recorder_.writes().uncounted().FirstBehindARead(graph, t, value, is_input); write >= 0) {
     EndBefore(graph, write, "x.data is written behind an operator that has read x for a derivative");
   }
   if (t.requires_grad()) return value;

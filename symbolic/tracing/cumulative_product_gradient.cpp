@@ -60,23 +60,24 @@ bool AsksForSeveral(Recorder& recorder, ir::Dim size) {
   return recorder.sizes().Decide(ir::ExprKind::kLe, ir::Dim(2), size);
 }
 
-bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
+bool CumulativeProductGradient::AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
   const FakeImpl* fake = AsFake(any);
   if (fake == nullptr || at::GradMode::is_enabled() || CurrentBackwardName() != "CumprodBackward0") return false;
   const ir::Graph& graph = recorder.graph();
   const ir::Node* asks = MakerBy(ir::OpName::kAny, graph, fake->value());
   const ir::Node* compares = asks == nullptr ? nullptr : MakerBy(ir::OpName::kEqScalar, graph, asks->args[0].value);
   if (compares == nullptr) return false;
-  recorder.cumulative_product = {asks->args[0].value};
+  is_zero_ = asks->args[0].value;
   return true;
 }
 
-bool ContinueCumulativeProduct(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
+bool CumulativeProductGradient::Continue(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
+  if (is_zero_ == ir::kNoValue) return false;
   if (ir::Is(traits.op, ir::OpName::kFlip) || ir::Is(traits.op, ir::OpName::kCumsum)) return false;
   if (ir::Is(traits.op, ir::OpName::kClone) || ir::Is(traits.op, ir::OpName::k_ConjPhysical) ||
       ir::Is(traits.op, ir::OpName::kConjPhysical_))
     return false;  // resolved
-  const ir::ValueId zeros = std::exchange(recorder.cumulative_product, std::nullopt)->is_zero;
+  const ir::ValueId zeros = std::exchange(is_zero_, ir::kNoValue);
   const ir::Graph& graph = recorder.graph();
   const FakeImpl* sums = ir::Is(traits.op, ir::OpName::kDivTensor) ? AsFake((stack->end() - 2)->toTensor()) : nullptr;
   const ir::Node* last = sums == nullptr ? nullptr : MakerBy(ir::OpName::kFlip, graph, sums->value());

@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
-#include "backends/graph/dim.h"
+#include "backends/graph/graph.h"
 #include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
@@ -17,10 +17,16 @@ class Recorder;
 // Whether it is the formula that asks for a length, which it compares with 1 alone: it is more, which is a fact.
 [[nodiscard]] bool AsksForSeveral(Recorder& recorder, ir::Dim size);
 
-// Whether it is the formula that asks for the truth of `any`. The recorder expects the quotient then.
-[[nodiscard]] bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any);
-// An operator while the quotient is expected; false: it is recorded as it is.
-[[nodiscard]] bool ContinueCumulativeProduct(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack);
+class CumulativeProductGradient {
+ public:
+  // Whether it is the formula that asks for the truth of `any`. The quotient is expected then.
+  [[nodiscard]] bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any);
+  // An operator while the quotient is expected; false: it is recorded as it is.
+  [[nodiscard]] bool Continue(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack);
+
+ private:
+  ir::ValueId is_zero_ = ir::kNoValue;  // of the input whose quotient is expected
+};
 
 }  // namespace framefuse::tracing
 

@@ -53,7 +53,7 @@ struct Before final : at::ObserverContext {
 
 std::unique_ptr<at::ObserverContext> Enter(const at::RecordFunction&) {
   Recorder* recorder = Recorder::Current();
-  if (recorder == nullptr || recorder->around.heard_warnings == HeardWarnings::kAll) return nullptr;
+  if (recorder == nullptr || recorder->around().heard_warnings == HeardWarnings::kAll) return nullptr;
   auto before = std::make_unique<Before>();
   if (IsOurs(*before->handler)) return nullptr;
   breaking_handler.recorder = recorder;

@@ -1,6 +1,12 @@
 #include "symbolic/tracing/extremum_gradient.h"
 
+#include <ATen/ops/eq.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_or.h>
+
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "backends/graph/operators.h"
@@ -28,15 +34,28 @@ ir::ValueId ComparedInput(const ir::Graph& graph) {
 
 }  // namespace
 
-ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question) {
+bool ExtremumGradient::AsksForNan(Recorder& recorder, const at::Tensor& question) {
   const FakeImpl* fake = AsFake(question);
   const auto& recorded = recorder.graph().nodes;
-  if (fake == nullptr || recorded.empty() || !IsInFormula()) return ir::kNoValue;
+  if (fake == nullptr || recorded.empty() || !IsInFormula()) return false;
   const ir::Node& last = recorded.back();
-  if (!ir::Is(last.op, ir::OpName::kIsnan) || last.outputs[0] != fake->value()) return ir::kNoValue;
-  ir::ValueId result = ir::kNoValue;
-  ir::ForEachValue(last.args[0], [&](ir::ValueId v) { result = v; });
-  return result;
+  if (!ir::Is(last.op, ir::OpName::kIsnan) || last.outputs[0] != fake->value()) return false;
+  ir::ForEachValue(last.args[0], [&](ir::ValueId v) { compared_ = v; });
+  return expects_comparison();
+}
+
+bool ExtremumGradient::Continue(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
+  if (!expects_comparison()) return false;
+  const ir::ValueId expected = std::exchange(compared_, ir::kNoValue);
+  const bool compares = ir::Is(traits.op, ir::OpName::kEqTensor);
+  const at::Tensor other = compares ? torch::jit::pop(*stack).toTensor() : at::Tensor();
+  const FakeImpl* fake = compares ? AsFake(other) : nullptr;
+  if (fake == nullptr || fake->value() != expected) {
+    recorder.Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
+  }
+  const at::Tensor self = torch::jit::pop(*stack).toTensor();
+  stack->emplace_back(at::logical_or(at::eq(self, other), at::logical_and(at::isnan(self), at::isnan(other))));
+  return true;
 }
 
 bool AsksForZerosOf(Recorder& recorder, ir::ValueId value) {

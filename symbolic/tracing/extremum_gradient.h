@@ -10,13 +10,25 @@
 #include <ATen/core/stack.h>
 
 #include "backends/graph/graph.h"
+#include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
 
 class Recorder;
 
-// Of the question whether the result is NaN: the result. kNoValue: it is not the formula that asks.
-ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question);
+class ExtremumGradient {
+ public:
+  // Whether it is the formula that asks whether the result is NaN. It compares with the result next, and a NaN is to
+  // equal a NaN.
+  [[nodiscard]] bool AsksForNan(Recorder& recorder, const at::Tensor& question);
+  bool expects_comparison() const { return compared_ != ir::kNoValue; }
+  // The comparison, where it is expected; false: it is not.
+  [[nodiscard]] bool Continue(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack);
+
+ private:
+  ir::ValueId compared_ = ir::kNoValue;
+};
+
 // Whether it is the formula that asks for the sizes of a value, for ZerosOfInput.
 bool AsksForZerosOf(Recorder& recorder, ir::ValueId value);
 // For new_zeros: a special operator (op_traits.h), which only changes the sizes.

@@ -59,7 +59,7 @@ void FakeImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {
   }
   if (other == this) return;  // a module that is moved to where it is
   Recorder* recorder = Recorder::Current();
-  if (recorder != nullptr && recorder->IsInput(value_)) {
+  if (recorder != nullptr && recorder->inputs().Contains(value_)) {
     ThrowBreak(BreakKind::kMetadataMutation, "x.data = y", "the data of an input is replaced");
   }
   if (requires_grad() && (has_history_ || other->has_history_)) {

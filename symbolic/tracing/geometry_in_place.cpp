@@ -19,12 +19,12 @@ c10::IValue& ArgumentOf(const c10::OperatorHandle& handle, Stack* stack, std::si
 }
 
 // What a method does to `fake` itself later, if it is an input. Nothing: it is not to be done then.
-std::optional<Recorder::GeometryWrite> WriteOf(Recorder& recorder, const FakeImpl* fake, const at::Tensor& self,
-                                               std::string method, std::vector<GeometryArgument> arguments) {
-  const bool plain = recorder.phase == ir::Phase::kForward && recorder.open_branches.empty() && !self.requires_grad() &&
-                     !self.is_inference();
+std::optional<GeometryWrite> WriteOf(Recorder& recorder, const FakeImpl* fake, const at::Tensor& self,
+                                     std::string method, std::vector<GeometryArgument> arguments) {
+  const bool plain = recorder.phase() == ir::Phase::kForward && !recorder.branches().any_open() &&
+                     !self.requires_grad() && !self.is_inference();
   if (!plain) return std::nullopt;
-  return Recorder::GeometryWrite{fake, std::move(method), std::move(arguments)};
+  return GeometryWrite{fake, std::move(method), std::move(arguments)};
 }
 
 // Nothing: not all of them can be written down.
@@ -45,18 +45,18 @@ std::optional<std::vector<GeometryArgument>> ArgumentsOf(const c10::OperatorHand
 }
 
 bool IsInput(Recorder& recorder, const FakeImpl* fake) {
-  return recorder.IsInput(fake->value()) || recorder.CountGeometryWrites(fake) > 0;
+  return recorder.inputs().Contains(fake->value()) || recorder.writes().CountGeometry(fake) > 0;
 }
 
 // `stack` has the arguments of `view` on top.
 void Become(Recorder& recorder, const at::Tensor& self, const c10::OperatorHandle& view, Stack* stack,
-            std::optional<Recorder::GeometryWrite> write) {
+            std::optional<GeometryWrite> write) {
   recorder.RecordPlain(TraitsOf(view), stack);
   const at::Tensor viewed = stack->back().toTensor();
   FakeImpl* fake = AsFake(self);
   fake->set_sizes_and_strides(viewed.sym_sizes(), viewed.sym_strides(), viewed.sym_storage_offset());
   fake->Rebind(AsFake(viewed)->value());
-  if (write) recorder.geometry_writes.push_back(*std::move(write));
+  if (write) recorder.writes().AddGeometry(*std::move(write));
   stack->back() = self;
 }
 
@@ -78,7 +78,7 @@ bool ResizeTo(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stac
   if (!plain || end * static_cast<std::int64_t>(self.element_size()) > *room) {
     return BreakOnMetadata(recorder, handle, stack);
   }
-  std::optional<Recorder::GeometryWrite> write;
+  std::optional<GeometryWrite> write;
   if (IsInput(recorder, fake)) {
     write = WriteOf(recorder, fake, self, "resize_", {{sizes.vec(), true}});
     if (!write) return BreakOnMetadata(recorder, handle, stack);
@@ -86,7 +86,7 @@ bool ResizeTo(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stac
   std::vector<std::int64_t> strides(sizes.size(), 1);
   for (std::size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<std::int64_t>(sizes[d], 1);
   const std::int64_t offset = self.storage_offset();
-  recorder.storages_with_room.insert(recorder.graph().value(fake->value()).storage);
+  recorder.writes().NoteRoom(recorder.graph().value(fake->value()).storage);
   torch::jit::drop(*stack, count);
   torch::jit::push(*stack, self, sizes.vec(), strides, offset);
   Become(recorder, self, as_strided, stack, std::move(write));
@@ -104,7 +104,7 @@ bool ViewInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
   const at::Tensor self = ArgumentOf(handle, stack, 0).toTensor();
   const FakeImpl* fake = AsFake(self);
   if (fake == nullptr) return BreakOnMetadata(recorder, handle, stack);
-  std::optional<Recorder::GeometryWrite> write;
+  std::optional<GeometryWrite> write;
   if (IsInput(recorder, fake)) {
     std::optional<std::vector<GeometryArgument>> arguments = ArgumentsOf(handle, stack);
     if (!arguments || !ir::Has(ir::InternOp(handle), ir::OpFact::kCalledAgain))

@@ -1,6 +1,6 @@
 // Operators that change a tensor's own sizes and strides: t_, squeeze_, as_strided_, resize_ … A view is recorded, and
 // the tensor is that value from then on. Of an input the method is called again behind the graph
-// (Recorder::GeometryWrite). Invariant: no memory is allocated for it; what would need more breaks.
+// (GeometryWrite). Invariant: no memory is allocated for it; what would need more breaks.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_GEOMETRY_IN_PLACE_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_GEOMETRY_IN_PLACE_H_
 

@@ -1,7 +1,5 @@
-// Metadata of operators of ATen's that no kernel describes, or that torch's describes wrongly: the CPU kernel runs
-// once, on zeros, when the operator is recorded. Only where no values decide what comes out, and what draws random
-// numbers draws them from a generator of the run's; never for operators of others, whose calls the program could count,
-// and never on a device, whose memory tracing leaves alone.
+#include "symbolic/tracing/infer_by_run.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -49,39 +47,37 @@ bool IsOptionalTensorList(const c10::IValue& v) { return v.isOptionalTensorList(
 
 }  // namespace
 
-bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
-                          Outputs* outputs) {
+std::optional<MetadataRun> RunForMetadata(Recorder& recorder, const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
+                                          c10::Device device) {
   const c10::OperatorHandle& handle = traits.handle;
   if (traits.meta_source != MetaSource::kNone && !ir::Has(traits.op, ir::OpFact::kRunForMetadata) &&
       !IsConverted(*traits.op, args)) {
-    return false;
+    return std::nullopt;
   }
   if (!ir::Has(traits.op, ir::OpFact::kAten) || ReturnsWhatItWrites(*traits.op) ||
       handle.hasTag(at::Tag::data_dependent_output) || traits.op->is_sized_by_values()) {
-    return false;
+    return std::nullopt;
   }
   const bool draws = handle.hasTag(at::Tag::nondeterministic_seeded);
   const int generator = PlaceOfGenerator(handle);
-  if (draws && (generator < 0 || traits.meta_source != MetaSource::kNone)) return false;
-  if (traits.returns_number || !prepared->device->is_cpu()) return false;
-  if (std::any_of(args.begin(), args.end(), IsOptionalTensorList)) return false;
+  if (draws && (generator < 0 || traits.meta_source != MetaSource::kNone)) return std::nullopt;
+  if (traits.returns_number || !device.is_cpu()) return std::nullopt;
+  if (std::any_of(args.begin(), args.end(), IsOptionalTensorList)) return std::nullopt;
   torch::jit::Stack given(args.begin(), args.end());
   if (draws) given[static_cast<std::size_t>(generator)] = c10::IValue();
   std::optional<torch::jit::Stack> zeros = ZerosFor(given);
-  if (!zeros.has_value()) return false;
+  if (!zeros.has_value()) return std::nullopt;
   if (draws) (*zeros)[static_cast<std::size_t>(generator)] = at::detail::createCPUGenerator();
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
-  torch::jit::Stack& stack = *zeros;
-  const torch::jit::Stack run_args = stack;
+  MetadataRun run{*zeros, *std::move(zeros)};
   try {
-    handle.callBoxed(&stack);
+    handle.callBoxed(&run.results);
   } catch (const c10::Error& e) {
     // It may be about the zeros: their values are not the program's.
-    Break(BreakKind::kNoShapeRule, traits, "a run on zeros failed: " + std::string(e.what_without_backtrace()));
+    recorder.Break(BreakKind::kNoShapeRule, traits,
+                   "a run on zeros failed: " + std::string(e.what_without_backtrace()));
   }
-  ++statistics_.runs_for_metadata;
-  DescribeResults(traits, run_args, stack, prepared, outputs);
-  return true;
+  return run;
 }
 
 }  // namespace framefuse::tracing

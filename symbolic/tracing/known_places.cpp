@@ -11,7 +11,7 @@ namespace framefuse::tracing {
 
 at::Tensor KnownPlaces(Recorder& recorder, const at::Tensor& mask) {
   const FakeImpl* fake = AsFake(mask);
-  if (fake == nullptr || !recorder.open_branches.empty()) return at::Tensor();
+  if (fake == nullptr || recorder.branches().any_open()) return at::Tensor();
   const ir::Graph& graph = recorder.graph();
   const ir::StorageId memory = graph.value(fake->value()).storage;
   for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {

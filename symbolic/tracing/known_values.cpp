@@ -56,7 +56,7 @@ std::optional<bool> DecidedByBounds(const ir::Graph& graph, ir::ValueId v) {
 
 std::optional<at::Tensor> KnownValue(Recorder& recorder, const at::Tensor& fake) {
   const FakeImpl* impl = AsFake(fake);
-  if (impl == nullptr || impl->recording() != recorder.id() || recorder.phase != ir::Phase::kForward ||
+  if (impl == nullptr || impl->recording() != recorder.id() || recorder.phase() != ir::Phase::kForward ||
       fake.is_conj() || fake.is_neg()) {
     return std::nullopt;
   }

@@ -21,7 +21,7 @@ int ValueNow(BorrowedRef tensor) {
 
 bool IsRebound(BorrowedRef tensor) {
   Recorder* recorder = Recorder::Current();
-  return recorder == nullptr || !recorder->IsInput(static_cast<ir::ValueId>(ValueNow(tensor)));
+  return recorder == nullptr || !recorder->inputs().Contains(static_cast<ir::ValueId>(ValueNow(tensor)));
 }
 
 bool IsStill(BorrowedRef tensor, int value, BorrowedRef shape) {

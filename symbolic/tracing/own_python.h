@@ -13,6 +13,9 @@ class OwnPythonScope {
   OwnPythonScope& operator=(const OwnPythonScope&) = delete;
 };
 
+// Of this thread: frames entered then are not the program's.
+bool InOwnPython();
+
 }  // namespace framefuse::tracing
 
 #endif  // FRAMEFUSE_SYMBOLIC_TRACING_OWN_PYTHON_H_

@@ -1,9 +1,10 @@
 #include "symbolic/tracing/plain_numbers.h"
 
+#include "symbolic/tracing/error_texts.h"
+
 #include <ATen/core/stack.h>
 
 #include <algorithm>
-#include <array>
 
 namespace framefuse::tracing {
 namespace {
@@ -11,13 +12,6 @@ namespace {
 bool IsSymbolic(const c10::IValue& v) { return v.isSymInt() || v.isSymFloat() || IsSymbolicList(v); }
 
 }  // namespace
-
-bool IsAboutSymbols(std::string_view error) {
-  constexpr std::array<std::string_view, 9> kWords = {"SymInt",    "SymFloat",  "SymBool",     "SymNode",   "ymbolic s",
-                                                      "ymbolic i", "ymbolic f", "is_symbolic", "isSymbolic"};
-  return std::any_of(kWords.begin(), kWords.end(),
-                     [&](std::string_view word) { return error.find(word) != std::string_view::npos; });
-}
 
 bool IsSymbolicList(const c10::IValue& v) {
   if (!v.isList()) return false;

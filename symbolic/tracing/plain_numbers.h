@@ -7,15 +7,11 @@
 #include <ATen/core/ivalue.h>
 
 #include <optional>
-#include <string_view>
 
 #include "backends/graph/graph.h"
 #include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
-
-// Whether the text of an error speaks of symbolic sizes.
-bool IsAboutSymbols(std::string_view error);
 
 bool IsSymbolicList(const c10::IValue& v);
 // The value at hand of a symbolic number, or of a list with one among them, which is pinned; nothing: it is none.

@@ -53,23 +53,6 @@ std::int64_t ReducedDim(const at::Tensor& result, const at::Tensor& input) {
   return dim;
 }
 
-}  // namespace
-
-at::Tensor AnswerNoZeros(Recorder& recorder, const at::Tensor& mask) {
-  if (!IsMadeLast(recorder, mask, {ir::OpName::kEqTensor, ir::OpName::kEqScalar}, "ProdBackward0")) return at::Tensor();
-  const at::Tensor places = at::empty({0, mask.dim()}, mask.options().dtype(at::kLong));
-  recorder.ExpectQuotient(at::sum(mask));
-  return places;
-}
-
-bool AsksForCountOfZeros(Recorder& recorder, const at::Tensor& count) {
-  if (!IsMadeLast(recorder, count, {ir::OpName::kSum, ir::OpName::kSumDimIntList}, "ProdBackward1")) return false;
-  recorder.ExpectQuotient(count);
-  return true;
-}
-
-namespace {
-
 // The product of all other elements, for each element, as the formula has it. `zeros` is their number.
 at::Tensor ProductOfOthers(const at::Tensor& result, const at::Tensor& input, const at::Tensor& zeros) {
   const at::Tensor none = at::eq(zeros, 0);
@@ -86,28 +69,41 @@ at::Tensor ProductOfOthers(const at::Tensor& result, const at::Tensor& input, co
 
 }  // namespace
 
-bool Recorder::ContinueProduct(const OpTraits& traits, torch::jit::Stack* stack) {
-  const bool divides = product_.zeros.defined();
-  const bool scales = !divides && product_.hidden.defined() && ir::Is(traits.op, ir::OpName::kMulTensor);
-  if (divides) DivideProduct(traits, stack);
-  if (scales) ScaleProduct(stack);
+at::Tensor ProductGradient::AnswerNoZeros(Recorder& recorder, const at::Tensor& mask) {
+  if (!IsMadeLast(recorder, mask, {ir::OpName::kEqTensor, ir::OpName::kEqScalar}, "ProdBackward0")) return at::Tensor();
+  const at::Tensor places = at::empty({0, mask.dim()}, mask.options().dtype(at::kLong));
+  zeros_ = at::sum(mask);
+  return places;
+}
+
+bool ProductGradient::AsksForCountOfZeros(Recorder& recorder, const at::Tensor& count) {
+  if (!IsMadeLast(recorder, count, {ir::OpName::kSum, ir::OpName::kSumDimIntList}, "ProdBackward1")) return false;
+  zeros_ = count;
+  return true;
+}
+
+bool ProductGradient::Continue(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
+  const bool divides = zeros_.defined();
+  const bool scales = !divides && hidden_.defined() && ir::Is(traits.op, ir::OpName::kMulTensor);
+  if (divides) Divide(recorder, traits, stack);
+  if (scales) Scale(stack);
   return divides || scales;
 }
 
-void Recorder::DivideProduct(const OpTraits& traits, torch::jit::Stack* stack) {
-  const at::Tensor zeros = std::exchange(product_.zeros, at::Tensor());
+void ProductGradient::Divide(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
+  const at::Tensor zeros = std::exchange(zeros_, at::Tensor());
   if (!ir::Is(traits.op, ir::OpName::kDivTensor)) {
-    Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
+    recorder.Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
   }
   const at::Tensor input = torch::jit::pop(*stack).toTensor();
   const at::Tensor result = torch::jit::pop(*stack).toTensor();
   stack->emplace_back(ProductOfOthers(result, input, zeros));
-  if (result.dim() == 0) product_.hidden = at::gt(zeros, 1);
+  if (result.dim() == 0) hidden_ = at::gt(zeros, 1);
 }
 
 // With two zeros or more the formula gives zeros, whatever the other elements and the gradient are.
-void Recorder::ScaleProduct(torch::jit::Stack* stack) {
-  const at::Tensor hidden = std::exchange(product_.hidden, at::Tensor());
+void ProductGradient::Scale(torch::jit::Stack* stack) {
+  const at::Tensor hidden = std::exchange(hidden_, at::Tensor());
   const at::Tensor product = torch::jit::pop(*stack).toTensor();
   const at::Tensor gradient = torch::jit::pop(*stack).toTensor();
   const at::Tensor scaled = at::mul(gradient, product);

@@ -6,16 +6,31 @@
 #define FRAMEFUSE_SYMBOLIC_TRACING_PRODUCT_GRADIENT_H_
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
 
 class Recorder;
 
-// What nonzero() gives the formula, which asks where its mask is true. The recorder expects the quotient then.
-// Undefined: it is not the formula that asks.
-at::Tensor AnswerNoZeros(Recorder& recorder, const at::Tensor& mask);
-// The same, where it asks for the number of zeros.
-bool AsksForCountOfZeros(Recorder& recorder, const at::Tensor& count);
+class ProductGradient {
+ public:
+  // What nonzero() gives the formula, which asks where its mask is true. The quotient is expected then.
+  // Undefined: it is not the formula that asks.
+  at::Tensor AnswerNoZeros(Recorder& recorder, const at::Tensor& mask);
+  // The same, where it asks for the number of zeros.
+  [[nodiscard]] bool AsksForCountOfZeros(Recorder& recorder, const at::Tensor& count);
+  // An operator of the formula that was expected; false: it is none.
+  [[nodiscard]] bool Continue(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack);
+
+ private:
+  void Divide(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack);
+  void Scale(torch::jit::Stack* stack);
+
+  at::Tensor zeros_;   // how many there are of the product that is to be divided by its elements
+  at::Tensor hidden_;  // of the product that is to be scaled: whether it has two zeros
+};
 
 }  // namespace framefuse::tracing
 

@@ -34,7 +34,7 @@ std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, 
   const bool among_outputs = outputs.size() > 1 && !targets.empty();
   if (among_outputs) targets.insert(targets.end(), outputs.begin(), outputs.end());
   std::string error;
-  recorder.phase = ir::Phase::kBackward;
+  recorder.SetPhase(ir::Phase::kBackward);
   PyThreadState* thread = PyEval_SaveThread();  // the engine waits for threads that may want the GIL
   try {
     pass->gradients = Gradients(outputs, targets, pass->tangents);
@@ -43,7 +43,7 @@ std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, 
     if (error.empty()) error = "an exception without a text";  // a Python one's text is not always made
   }
   PyEval_RestoreThread(thread);
-  recorder.phase = ir::Phase::kForward;
+  recorder.SetPhase(ir::Phase::kForward);
   if (error.empty() && among_outputs) {
     const auto of_outputs = pass->gradients.end() - static_cast<std::ptrdiff_t>(outputs.size());
     pass->output_gradients.assign(of_outputs, pass->gradients.end());
@@ -73,7 +73,8 @@ absl::StatusOr<BackwardPass> RecordBackwardPass(Recorder& recorder, const std::v
   const std::size_t forward_nodes = graph.nodes.size();
   const std::size_t forward_values = graph.values.size();
   std::string error = RunPass(recorder, outputs, targets, &pass);
-  if (error.empty() && recorder.expects_comparison()) error = "it depends on the values of a tensor";
+  if (error.empty() && recorder.formulas().extremum().expects_comparison())
+    error = "it depends on the values of a tensor";
   if (error.empty() && WritesMemoryOfEarlier(graph, forward_nodes, forward_values)) {
     error = "a backward function writes to a tensor that it was given";
   }

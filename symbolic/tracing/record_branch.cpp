@@ -37,18 +37,6 @@ Values DefinedBy(const std::vector<ir::Node>& nodes) {
   return defined;
 }
 
-// Ends the innermost open branch: its nodes leave the graph.
-std::vector<ir::Node> TakeNodes(Recorder& recorder, OpenBranch* branch) {
-  *branch = std::move(recorder.open_branches.back());
-  recorder.open_branches.pop_back();
-  std::vector<ir::Node>& all = recorder.graph().nodes;
-  const auto first = all.begin() + static_cast<std::ptrdiff_t>(branch->first_node);
-  std::vector<ir::Node> nodes(std::make_move_iterator(first), std::make_move_iterator(all.end()));
-  all.erase(first, all.end());
-  for (const ValueId v : DefinedBy(nodes)) recorder.left_graph.insert(v);
-  return nodes;
-}
-
 // What a node may not do in a branch, or nothing.
 std::string Forbidden(const ir::Graph& graph, const ir::Node& node, const absl::flat_hash_set<ir::StorageId>& outside) {
   if (node.op->has_side_effect()) return absl::StrCat(node.op->name(), " has an effect");
@@ -233,9 +221,8 @@ class Joining {
                                                                          nullptr, recorder_.NewStorage()));
     }
     backward->gradients = std::move(pass->gradients);
-    OpenBranch open;
     backward->nodes = branch.nodes;
-    for (ir::Node& n : TakeNodes(recorder_, &open)) backward->nodes.push_back(std::move(n));
+    (void)recorder_.branches().Close(graph_, &backward->nodes);
     return absl::OkStatus();
   }
 
@@ -270,8 +257,7 @@ class Joining {
     for (Backward& b : backward) {
       BeginBranch(recorder_);
       for (at::Tensor& g : b.gradients) g = g.clone(at::MemoryFormat::Contiguous);
-      OpenBranch open;
-      for (ir::Node& n : TakeNodes(recorder_, &open)) b.nodes.push_back(std::move(n));
+      (void)recorder_.branches().Close(graph_, &b.nodes);
       if (one_) break;
     }
     if (one_) backward[1] = backward[0];
@@ -309,7 +295,7 @@ class Joining {
     for (const ir::Node& n : nodes) {
       bool leaked = false;
       ir::ForEachUse(n,
-                     [&](ValueId v) { leaked = leaked || (recorder_.left_graph.contains(v) && !known.contains(v)); });
+                     [&](ValueId v) { leaked = leaked || (recorder_.branches().LeftGraph(v) && !known.contains(v)); });
       if (leaked) return Refused("it uses a tensor that another branch made");
     }
     ir::SubgraphBuilder builder(graph_, name);
@@ -347,18 +333,14 @@ class Joining {
 }  // namespace
 
 void BeginConditional(Recorder& recorder, const std::vector<at::Tensor>& readable) {
-  recorder.cut_histories.push_back(CutHistories(readable));
+  recorder.branches().CutHistories(CutHistories(readable));
 }
 
-void BeginBranch(Recorder& recorder) {
-  recorder.open_branches.emplace_back();
-  recorder.open_branches.back().first_node = recorder.graph().nodes.size();
-}
+void BeginBranch(Recorder& recorder) { recorder.branches().Open(recorder.graph()); }
 
 absl::Status EndBranch(Recorder& recorder, std::vector<at::Tensor> outputs) {
-  OpenBranch open;
   RecordedBranch branch;
-  branch.nodes = TakeNodes(recorder, &open);
+  OpenBranch open = recorder.branches().Close(recorder.graph(), &branch.nodes);
   branch.outputs = std::move(outputs);
   const ir::Graph& graph = recorder.graph();
   const Values own = DefinedBy(branch.nodes);
@@ -370,23 +352,14 @@ absl::Status EndBranch(Recorder& recorder, std::vector<at::Tensor> outputs) {
   for (at::Tensor& t : open.read) {
     if (!own.contains(ValueOf(t))) branch.read.push_back(std::move(t));
   }
-  recorder.recorded_branches.push_back(std::move(branch));
+  recorder.branches().Add(std::move(branch));
   return absl::OkStatus();
 }
 
 namespace {
-RecordedBranch TakeBranch(Recorder& recorder) {
-  RecordedBranch branch = std::move(recorder.recorded_branches.back());
-  recorder.recorded_branches.pop_back();
-  return branch;
-}
-
 absl::StatusOr<JoinedBranches> Join(Recorder& recorder, OriginProvider* origins, RecordedBranch (&branches)[2],
                                     bool one) {
-  const absl::Cleanup restore = [&recorder] {
-    recorder.cut_histories.back()();
-    recorder.cut_histories.pop_back();
-  };
+  const absl::Cleanup restore = [&recorder] { recorder.branches().RestoreHistories(); };
   try {
     return Joining(recorder, origins, branches, one).Run();
   } catch (const std::exception& e) {  // a break that passed through torch, noted in the recorder
@@ -396,13 +369,13 @@ absl::StatusOr<JoinedBranches> Join(Recorder& recorder, OriginProvider* origins,
 }  // namespace
 
 absl::StatusOr<JoinedBranches> JoinBranches(Recorder& recorder, OriginProvider* origins) {
-  RecordedBranch no = TakeBranch(recorder);  // it came last
-  RecordedBranch branches[] = {std::move(no), TakeBranch(recorder)};
+  RecordedBranch no = recorder.branches().Take();  // it came last
+  RecordedBranch branches[] = {std::move(no), recorder.branches().Take()};
   return Join(recorder, origins, branches, /*one=*/false);
 }
 
 absl::StatusOr<JoinedBranches> JoinOneBranch(Recorder& recorder, OriginProvider* origins) {
-  const RecordedBranch last = TakeBranch(recorder);
+  const RecordedBranch last = recorder.branches().Take();
   RecordedBranch branches[] = {last, last};
   return Join(recorder, origins, branches, /*one=*/true);
 }

@@ -1,19 +1,27 @@
 #include "symbolic/tracing/recorder.h"
 
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/neg.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <utility>
 
+#include "backends/graph/collectives.h"
 #include "backends/graph/operators.h"
-#include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/check_setting.h"
+#include "symbolic/tracing/check_warnings.h"
+#include "symbolic/tracing/gradient_checks.h"
 #include "symbolic/tracing/input_sizes.h"
+#include "symbolic/tracing/kernel_probe.h"
+#include "symbolic/tracing/node_builder.h"
+#include "symbolic/tracing/pin_watch.h"
+#include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/python_operands.h"
+#include "symbolic/tracing/results_into_arguments.h"
+#include "symbolic/tracing/run_on_zeros.h"
 #include "symbolic/tracing/warning_watch.h"
 
 namespace framefuse::tracing {
@@ -31,11 +39,11 @@ void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit
   if (const std::optional<std::string> warning = TakeWarningOfCaller()) {
     recorder->Break(BreakKind::kWarning, TraitsOf(handle), *warning);
   }
-  const WarningWatch watch(recorder->around.heard_warnings == HeardWarnings::kAll ? nullptr : recorder);
+  const WarningWatch watch(recorder->around().heard_warnings == HeardWarnings::kAll ? nullptr : recorder);
   try {
     recorder->Record(handle, stack);
   } catch (const c10::Error& error) {
-    recorder->NoteError(handle, error);
+    recorder->errors().Note(handle, error);
     if (watch.first()) {
       recorder->SetPendingBreak({BreakKind::kWarning, TraitsOf(handle).op->name(), *watch.first(), ""});
     }
@@ -48,16 +56,11 @@ std::string OpName(const OpTraits& traits) { return traits.op->name(); }
 
 }  // namespace
 
-Recorder::Recorder() : sizes_(std::make_shared<Sizes>(graph_.exprs)), id_(next_recording.fetch_add(1)) {}
+Recorder::Recorder(OpOrigins* origins)
+    : origins_(origins), sizes_(std::make_shared<Sizes>(graph_.exprs)), id_(next_recording.fetch_add(1)) {}
 
-// A node saves what it reads. If that is written with what the node computed, its history leads back to the node, and
-// torch never frees the ring.
 Recorder::~Recorder() {
-  std::vector<at::Tensor> alive;
-  for (const auto& written : written_) {
-    if (auto fake = written.lock()) alive.emplace_back(std::move(fake));
-  }
-  ReleaseHistories(alive);
+  writes_.ReleaseHistories();
   sizes_->Detach();
 }
 
@@ -84,7 +87,7 @@ TlsScope::TlsScope(Recorder* recorder)
   if (recorder == nullptr) return;
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
   said_.emplace();
-  if (recorder->around.heard_warnings != HeardWarnings::kAll) heard_.emplace(recorder);
+  if (recorder->around().heard_warnings != HeardWarnings::kAll) heard_.emplace(recorder);
 }
 
 TlsScope::~TlsScope() {
@@ -93,84 +96,77 @@ TlsScope::~TlsScope() {
   c10::AutogradState::get_tls_state().set_multithreading_enabled(previous_multithreading_);
 }
 
-void Recorder::SetPendingBreak(TensorBreak b) {
-  if (!pending_break_) pending_break_ = std::move(b);
-}
-
 void Recorder::Break(BreakKind kind, const OpTraits& traits, std::string explanation, std::string hint) {
   SetPendingBreak({kind, OpName(traits), explanation, hint});
   ThrowBreak(kind, OpName(traits), std::move(explanation), std::move(hint));
 }
 
-void Recorder::NoteError(const c10::OperatorHandle& handle, const c10::Error& error) {
-  error_ = error.what_without_backtrace();
-  if (!IsAboutFakes(error_)) return;
-  SetPendingBreak({BreakKind::kDataDependent, TraitsOf(handle).op->name(),
-                   "the operator reads its arguments' values where they are not known yet", ""});
+void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  const OpTraits& traits = TraitsOf(handle);
+  if (traits.is_composite) {
+    return CallComposite(traits.decomposition, traits, graph_, stack);
+  }
+  if (around_.set_on_the_way != SetOnTheWay::kNothing) CheckSetting(*this, traits, *stack);
+  TieGradientCheck(*this, stack, traits);
+  if (formulas_.Continue(*this, traits, stack)) return;
+  if (has_negated_) ResolveNegated(traits, stack);
+  if (RecordIntoArguments(*this, traits, stack)) return;
+  if (traits.special != nullptr && traits.special(*this, handle, stack)) return;
+  RecordPlain(traits, stack);
 }
 
-bool Recorder::IsAboutFakes(std::string_view text) {
-  // The second: torch makes a tensor of the first argument's kind and takes its dispatch key for a device's. The last
-  // two: a result of other sizes is given, and C++ resizes it without the dispatcher.
-  constexpr std::array<std::string_view, 4> kWords = {
-      kReadsFakeMemory, "DispatchKey Fake", "resize storage that is not resizable", "size_bytes_is_heap_allocated_"};
-  return std::any_of(kWords.begin(), kWords.end(),
-                     [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+// Torch lets copies and factories see negated views; kernels of a graph read memory as it is.
+void Recorder::ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack) {
+  for (const ir::OpReturn& r : traits.op->returns()) {
+    if (r.viewed_argument >= 0) return;
+  }
+  const auto& schema = traits.op->arguments();
+  const std::size_t first = stack->size() - schema.size();
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    c10::IValue& v = (*stack)[first + i];
+    if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().is_neg()) continue;
+    if (schema[i].written) Break(BreakKind::kMutation, traits, "a negated view is written");
+    v = at::neg(at::_neg_view(v.toTensor()));
+  }
 }
 
-void Recorder::MarkInput(ir::ValueId value, bool is_inference) {
-  if (is_inference) inference_storages_.insert(graph_.value(value).storage);
-  is_input_.resize(graph_.values.size(), false);
-  is_input_[static_cast<std::size_t>(value)] = true;
+void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
+  const PinWatch watch(*sizes_, traits);
+  NodeBuilder builder(*this, traits, stack);
+  const c10::ArrayRef<c10::IValue> args = builder.args();
+  writes_.Check(*this, traits, args);
+  if (traits.refusal != nullptr && traits.refusal->refuses(args)) {
+    Break(BreakKind::kNoShapeRule, traits, traits.refusal->reason);
+  }
+  if (const std::optional<std::string> refusal = RefusalOfEmpties(traits.op, args)) {
+    Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses operands without elements: " + *refusal);
+  }
+  const Outputs outputs = inference_.Infer(*this, traits, &builder);
+  const KernelAnswer answer = AskKernel(traits.op, args);
+  if (answer.refusal) {
+    // Types alone decide of such a kernel, if it has elements to compute: the error is eager's own.
+    const bool empty = AnyIsEmpty(args);
+    const bool by_elements = traits.op->is_pointwise() || ir::Is(traits.op, ir::OpName::kRsubTensor);
+    if (by_elements && !empty) std::rethrow_exception(answer.error);
+    if (by_elements || !empty || !RunsOnZeros(traits.op, args)) {
+      Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses such operands: " + *answer.refusal);
+    }
+  }
+  CheckWarnings(*this, traits, args, answer.warning, outputs);
+  // What is waited for shares the result's memory without a view: torch must not take the memory for the result's
+  // alone.
+  if (ir::WaitsForOthers(builder.node())) waited_for_.push_back(args[0].toTensor());
+  builder.Emit(outputs);
 }
 
-bool Recorder::IsInput(ir::ValueId value) const {
-  return static_cast<std::size_t>(value) < is_input_.size() && is_input_[static_cast<std::size_t>(value)];
+void Recorder::RecordAs(const OpTraits& traits, torch::jit::Stack* stack, const torch::jit::Stack& results) {
+  NodeBuilder builder(*this, traits, stack);
+  Outputs outputs;
+  builder.DescribeResults(builder.args(), results, &outputs);
+  builder.Emit(outputs);
 }
 
 ir::Dim Recorder::ToDim(const c10::SymInt& s) const { return sizes_->ToDim(s); }
-
-ir::ValueId Recorder::NumberConstant(const at::Tensor& wrapped) {
-  // The memory of a wrapped number is real; its bits identify it together with its type.
-  std::uint64_t bits = 0;
-  const std::size_t size = wrapped.element_size();
-  const void* data = wrapped.const_data_ptr();
-  if (phase == ir::Phase::kForward && forward_numbers_.insert(data).second) kept_.push_back(wrapped);
-  const bool of_formula = phase == ir::Phase::kBackward && !forward_numbers_.contains(data);
-  if (size <= sizeof(bits)) {
-    std::memcpy(&bits, data, size);
-    auto key = std::make_tuple(static_cast<int>(wrapped.scalar_type()), bits, of_formula);
-    auto [it, inserted] = numbers_.try_emplace(key, ir::kNoValue);
-    if (inserted) {
-      it->second = graph_.AddConstant(wrapped);
-      graph_.value(it->second).of_formula = of_formula;
-    }
-    return it->second;
-  }
-  return graph_.AddConstant(wrapped);
-}
-
-ir::ValueId Recorder::AddConstant(const at::Tensor& real) {
-  auto [it, inserted] = constants_.try_emplace(real.unsafeGetTensorImpl(), ir::kNoValue);
-  if (inserted) {
-    TlsScope off(nullptr);
-    it->second = graph_.AddConstant(real.detach());
-    graph_.value(it->second).storage = NewStorage();
-    constant_values_.insert(it->second);
-    kept_.push_back(real);
-  }
-  return it->second;
-}
-
-at::Tensor Recorder::ConstantFake(const at::Tensor& real) {
-  const ir::ValueId value = AddConstant(real);
-  at::Tensor& fake = constant_fakes_[real.unsafeGetTensorImpl()];
-  if (!fake.defined()) {
-    fake = MakeFake(MakeFakeStorage(real.device(), real.storage().sym_nbytes()), real.sym_sizes(), real.sym_strides(),
-                    real.sym_storage_offset(), real.scalar_type(), real.device(), value, id_);
-  }
-  return fake;
-}
 
 at::Tensor Recorder::FreshFromHost(const at::Tensor& real) {
   static const c10::OperatorHandle clone = ir::RequireOp(ir::OpName::kClone)->handle();
@@ -179,24 +175,9 @@ at::Tensor Recorder::FreshFromHost(const at::Tensor& real) {
     TlsScope off(nullptr);
     copy = real.detach().clone();
   }
-  torch::jit::Stack stack = {ConstantFake(copy), c10::IValue()};
+  torch::jit::Stack stack = {constants_.FakeOf(*this, copy), c10::IValue()};
   RecordPlain(TraitsOf(clone), &stack);
   return stack[0].toTensor();
-}
-
-void Recorder::NoteRead(const at::Tensor& t, ir::ValueId value, const OpTraits& traits) {
-  if (open_branches.empty()) {
-    if (left_graph.contains(value)) {
-      Break(BreakKind::kHiddenState, traits, "a tensor made in a branch of cond is used outside of it");
-    }
-    return;
-  }
-  for (at::Tensor& known : open_branches.back().read) {
-    if (AsFake(known)->value() != value) continue;
-    if (!known.requires_grad()) known = t;
-    return;
-  }
-  open_branches.back().read.push_back(t);
 }
 
 namespace {
@@ -214,18 +195,17 @@ ir::ValueId Recorder::ValueOf(const at::Tensor& t, const OpTraits& traits) {
     if (fake->recording() != id_) {
       Break(BreakKind::kStaleTensor, traits, "a tensor of another, finished capture is used");
     }
-    if (!open_branches.empty() || !left_graph.empty()) NoteRead(t, fake->value(), traits);
+    branches_.NoteRead(*this, t, fake->value(), traits);
     return fake->value();
   }
   if (t.unsafeGetTensorImpl()->is_wrapped_number()) {
     // Torch makes a number of its own choice for a SymInt.
     const std::optional<ir::Dim> size = sizes().any() ? SizeThatStandsIn(sizes(), t) : std::nullopt;
-    if (!size) return NumberConstant(t);
+    if (!size) return constants_.AddNumber(*this, t);
     if (size->is_symbolic() && IsArithmetic(*traits.op)) return ValueOf(TensorOfSize(*this, *size), traits);
     Break(BreakKind::kRealTensor, traits, "a symbolic size stands where a tensor is expected");
   }
-  auto it = constants_.find(t.unsafeGetTensorImpl());
-  if (it != constants_.end()) return it->second;
+  if (const std::optional<ir::ValueId> constant = constants_.Find(t)) return *constant;
   Break(BreakKind::kRealTensor, traits, "a tensor that is not an input of the graph is used");
 }
 
@@ -245,11 +225,6 @@ at::Tensor Recorder::NewFake(const OutputMeta& meta, c10::Device device, const c
                             ? *storage
                             : MakeFakeStorage(device, StorageBytes(meta.sizes, meta.strides, meta.offset, meta.dtype));
   return MakeFake(std::move(memory), meta.sizes, meta.strides, meta.offset, meta.dtype, device, id, id_);
-}
-
-std::int64_t Recorder::CountGeometryWrites(const FakeImpl* input) const {
-  return std::count_if(geometry_writes.begin(), geometry_writes.end(),
-                       [&](const GeometryWrite& w) { return w.input == input; });
 }
 
 }  // namespace framefuse::tracing

@@ -28,8 +28,8 @@ at::Tensor CountsOfTrues(const Values& masks) {
 }
 
 std::optional<std::vector<std::int64_t>> RelyOnCounts(Recorder& recorder, const Values& masks) {
-  if (recorder.values == nullptr) return std::nullopt;
-  const std::optional<Values> values = recorder.values->RelyOn(masks, {"torch.count_nonzero", CountsOfTrues});
+  if (recorder.values() == nullptr) return std::nullopt;
+  const std::optional<Values> values = recorder.values()->RelyOn(masks, {"torch.count_nonzero", CountsOfTrues});
   if (!values) return std::nullopt;
   const TlsScope off(nullptr);
   std::vector<std::int64_t> counts;
@@ -72,7 +72,7 @@ std::optional<at::Tensor> RelyOnValue(ValueSource* values, const at::Tensor& fak
 }
 
 bool RecordSized(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  if (recorder.values == nullptr) return false;
+  if (recorder.values() == nullptr) return false;
   const OpTraits& traits = TraitsOf(handle);
   const auto count = static_cast<std::size_t>(traits.num_arguments);
   CallOn call{handle, Stack(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end()), {}};
@@ -85,7 +85,7 @@ bool RecordSized(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
   }
   const Observation sizes{"sizes of torch." + handle.operator_name().name.substr(6),
                           [call](const Values& values) { return SizesOf(call.With(values)); }};
-  const std::optional<Values> values = recorder.values->RelyOn(tensors, sizes);
+  const std::optional<Values> values = recorder.values()->RelyOn(tensors, sizes);
   if (!values) return false;
   Stack results;
   {

@@ -122,7 +122,7 @@ void StandFor(const at::Tensor& argument, const at::Tensor& result) {
 bool IsNewAndEmpty(Recorder& recorder, const at::Tensor& t) {
   const FakeImpl* fake = AsFake(t);
   if (fake == nullptr || fake->has_symbolic_sizes_strides() || fake->numel() != 0) return false;
-  if (recorder.IsInput(fake->value()) || t.requires_grad()) return false;
+  if (recorder.inputs().Contains(fake->value()) || t.requires_grad()) return false;
   const std::vector<ir::Value>& values = recorder.graph().values;
   const ir::StorageId storage = recorder.graph().value(fake->value()).storage;
   return storage >= 0 &&
@@ -131,7 +131,7 @@ bool IsNewAndEmpty(Recorder& recorder, const at::Tensor& t) {
 
 bool RecordIntoArguments(Recorder& recorder, const OpTraits& traits, Stack* stack) {
   static const c10::OperatorHandle copy = ir::RequireOp(ir::OpName::kCopy_)->handle();
-  if (!traits.op->mutates() || in_maker || !recorder.open_branches.empty()) return false;
+  if (!traits.op->mutates() || in_maker || recorder.branches().any_open()) return false;
   const std::optional<c10::OperatorHandle>& maker = MakerOf(traits.op);
   if (!maker || TraitsOf(*maker).is_composite || TraitsOf(*maker).meta_source == MetaSource::kComposite) return false;
   const std::size_t count = traits.op->returns().size();

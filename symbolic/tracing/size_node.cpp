@@ -293,7 +293,7 @@ bool IsEngineThatSums(const char* file) {
   const Recorder* recorder = Recorder::Current();
   const std::string_view name(file);
   return (name.ends_with("/input_metadata.cpp") || name.ends_with("/ExpandUtils.h")) && recorder != nullptr &&
-         recorder->phase == ir::Phase::kBackward;
+         recorder->phase() == ir::Phase::kBackward;
 }
 
 bool AsksWhetherUnbackedIsOne(const ir::ExprTable& table, Dim condition) {

@@ -170,7 +170,27 @@ void Sizes::Narrow(ExprKind comparison, Dim a, Dim b) {
       if (rises) symbol.max = std::min(symbol.max, root);
       if (!rises) symbol.min = std::max(symbol.min, root);
       break;
-    default:
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kAdd:
+    case ExprKind::kMul:
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+    case ExprKind::kMin:
+    case ExprKind::kMax:
+    case ExprKind::kNeg:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kPow:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
+    case ExprKind::kAnd:
+    case ExprKind::kOr:
+    case ExprKind::kNot:
       break;
   }
 }
@@ -251,9 +271,26 @@ bool Sizes::DecideBool(Dim condition) {
       return DecideBool(part(e.left)) || DecideBool(part(e.right));
     case ExprKind::kNot:
       return !DecideBool(part(e.left));
-    default:
-      return Decide(ExprKind::kNe, condition, Dim(0));
+    case ExprKind::kSymbol:
+    case ExprKind::kAdd:
+    case ExprKind::kMul:
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+    case ExprKind::kMin:
+    case ExprKind::kMax:
+    case ExprKind::kNeg:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kPow:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
+      break;
   }
+  return Decide(ExprKind::kNe, condition, Dim(0));
 }
 
 void Sizes::NotePinned(Dim d) {

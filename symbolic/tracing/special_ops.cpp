@@ -41,22 +41,21 @@ bool BreakOnData(Recorder& recorder, const c10::OperatorHandle& handle, Stack*) 
 bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const at::Tensor& read = ArgumentOf(handle, stack, 0).toTensor();
   std::optional<at::Tensor> known = KnownValue(recorder, read);
-  if (!known) known = RelyOnValue(recorder.values, read);
+  if (!known) known = RelyOnValue(recorder.values(), read);
   if (known) {
     const TlsScope off(nullptr);
     stack->back() = known->item();
     return true;
   }
-  if (AsksForCountOfZeros(recorder, read)) {
+  if (recorder.formulas().product().AsksForCountOfZeros(recorder, read)) {
     stack->back() = c10::Scalar(0);
     return true;
   }
-  if (AsksForAnyZero(recorder, read)) {
+  if (recorder.formulas().cumulative_product().AsksForAnyZero(recorder, read)) {
     stack->back() = c10::Scalar(0);
     return true;
   }
-  const ir::ValueId result = ResultAskedAbout(recorder, read);
-  if (result == ir::kNoValue) {
+  if (!recorder.formulas().extremum().AsksForNan(recorder, read)) {
     // Torch makes a Python object of an integer's node only.
     const bool whole = c10::isIntegralType(read.scalar_type(), /*includeBool=*/false);
     const std::optional<std::vector<ir::Dim>> numbers = whole ? UnbackedNumbers(recorder, read) : std::nullopt;
@@ -64,7 +63,6 @@ bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
     stack->back() = recorder.sizes().ToSymInt(numbers->front());
     return true;
   }
-  recorder.ExpectComparison(result);
   stack->back() = c10::Scalar(false);
   return true;
 }
@@ -165,7 +163,7 @@ bool Eigenvectors(Recorder& recorder, const c10::OperatorHandle& handle, Stack* 
 // What it calls resizes the result, and takes that back.
 bool LinearInto(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const OpTraits& traits = TraitsOf(handle);
-  if (traits.meta_source != MetaSource::kComposite || !recorder.open_branches.empty()) return false;
+  if (traits.meta_source != MetaSource::kComposite || recorder.branches().any_open()) return false;
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta() - c10::DispatchKeySet(c10::DispatchKey::Fake));
   CallComposite(traits.meta, traits, recorder.graph(), stack);
   return true;
@@ -239,7 +237,7 @@ bool SizedByValues(Recorder& recorder, const c10::OperatorHandle& handle, Stack*
 }
 
 bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  at::Tensor none = AnswerNoZeros(recorder, ArgumentOf(handle, stack, 0).toTensor());
+  at::Tensor none = recorder.formulas().product().AnswerNoZeros(recorder, ArgumentOf(handle, stack, 0).toTensor());
   if (!none.defined()) return SizedByValues(recorder, handle, stack);
   stack->back() = std::move(none);
   return true;
@@ -250,11 +248,11 @@ bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack
 std::optional<bool> TruthOfCheck(Recorder& recorder, const std::vector<at::Tensor>& fakes) {
   const auto is_truth = [](const at::Tensor& t) { return t.dim() == 0 && t.scalar_type() == at::kBool; };
   const auto& nodes = recorder.graph().nodes;
-  if (recorder.values == nullptr || !is_truth(fakes[0]) || !is_truth(fakes[1]) || nodes.empty()) return std::nullopt;
+  if (recorder.values() == nullptr || !is_truth(fakes[0]) || !is_truth(fakes[1]) || nodes.empty()) return std::nullopt;
   const FakeImpl* ones = AsFake(fakes[1]);
   const bool asked = ones != nullptr && ir::Is(nodes.back().op, ir::OpName::kNewOnes) &&
                      !nodes.back().outputs.empty() && nodes.back().outputs[0] == ones->value();
-  const auto values = asked ? recorder.values->AtHand({fakes[0]}) : std::nullopt;
+  const auto values = asked ? recorder.values()->AtHand({fakes[0]}) : std::nullopt;
   if (!values) return std::nullopt;
   bool truth = false;
   {
@@ -300,7 +298,7 @@ bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
                          }};
   const std::vector<at::Tensor> fakes = {ArgumentOf(handle, stack, 0).toTensor(),
                                          ArgumentOf(handle, stack, 1).toTensor()};
-  const auto values = recorder.values != nullptr ? recorder.values->RelyOn(fakes, same) : std::nullopt;
+  const auto values = recorder.values() != nullptr ? recorder.values()->RelyOn(fakes, same) : std::nullopt;
   std::optional<bool> truth;
   if (values) {
     const TlsScope off(nullptr);

@@ -11,8 +11,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "symbolic/tracing/expected_checks.h"
-#include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/traced_sizes.h"
 #include "symbolic/tracing/tracer.h"
 #include "symbolic/tracing/truths_of_all.h"
 #include "symbolic/tracing/value_reads.h"
@@ -45,8 +45,8 @@ struct SharedStorage {
   ir::StorageId id = -1;
 };
 
-struct Tracer::State final : ValueSource, CheckReader, TruthSource {
-  std::unique_ptr<Recorder> recorder = std::make_unique<Recorder>();
+struct Tracer::State final : OpOrigins, ValueSource, CheckReader, TruthSource {
+  std::unique_ptr<Recorder> recorder = std::make_unique<Recorder>(this);
   std::vector<std::unique_ptr<TlsScope>> scopes;
   OriginProvider* origins = nullptr;
   bool leaves_read = false;
@@ -57,9 +57,7 @@ struct Tracer::State final : ValueSource, CheckReader, TruthSource {
   std::unordered_map<const c10::TensorImpl*, int> by_real;
   std::unordered_map<const c10::TensorImpl*, int> by_fake;
   std::unordered_map<const c10::StorageImpl*, SharedStorage> storages;
-  std::vector<SizeSymbol> symbols;
-  std::vector<SizedStride> strides;
-  Numbers numbers{recorder};
+  TracedSizes sizes{recorder};
   // Of deep copies: what was copied of each storage.
   std::unordered_map<ir::StorageId, const c10::TensorImpl*> deep_copied;
   std::vector<Ref> constants;  // Python objects of constants' fakes
@@ -87,7 +85,7 @@ struct Tracer::State final : ValueSource, CheckReader, TruthSource {
   std::optional<std::vector<at::Tensor>> AtHand(const std::vector<at::Tensor>& fakes) override;
   void AddedUnbacked() override;
   bool ExpectOfTorch(const at::Tensor& fake, bool truth) override;
-  static std::int32_t OriginOfOp(void* self);
+  std::int32_t OfOp() override;
 };
 
 // Numbers of call sites become rows of the graph's table, each once; without a provider there are none (origins.cpp).

@@ -76,18 +76,17 @@ absl::Status PythonFailure(const char* what) {
 
 }  // namespace
 
-Tracer::Tracer() : state_(std::make_unique<State>()) {
-  Recorder::Install();
-  state_->recorder->origin_callback = &State::OriginOfOp;
-  state_->recorder->origin_context = state_.get();
-}
+Tracer::Tracer() : state_(std::make_unique<State>()) { Recorder::Install(); }
 
 Tracer::~Tracer() { Drop(); }
 
 void Tracer::Begin() { state_->scopes.push_back(std::make_unique<TlsScope>(state_->recorder.get())); }
 void Tracer::End() { state_->scopes.pop_back(); }
 bool Tracer::Warned() const { return PendingBreak() && PendingBreak()->kind == BreakKind::kWarning; }
-Surroundings& Tracer::around() { return state_->recorder->around; }
+TracedSizes& Tracer::sizes() { return state_->sizes; }
+const TracedSizes& Tracer::sizes() const { return state_->sizes; }
+Numbers& Tracer::numbers() { return state_->sizes.numbers(); }
+Surroundings& Tracer::around() { return state_->recorder->around(); }
 
 // Also outside of the levels of torch.func's transforms.
 struct Tracer::Suspended::State {
@@ -103,15 +102,14 @@ struct Tracer::Suspended::State {
 Tracer::Suspended::Suspended() : state_(std::make_unique<State>()) {}
 Tracer::Suspended::~Suspended() = default;
 
-std::int32_t Tracer::State::OriginOfOp(void* self) {
-  auto* state = static_cast<State*>(self);
-  if (state->origins == nullptr) return -1;
-  if (state->recorder->phase == ir::Phase::kBackward) {
-    auto it = state->origin_of_sequence.find(CurrentBackwardSequence());
-    return it == state->origin_of_sequence.end() ? -1 : it->second;
+std::int32_t Tracer::State::OfOp() {
+  if (origins == nullptr) return -1;
+  if (recorder->phase() == ir::Phase::kBackward) {
+    auto it = origin_of_sequence.find(CurrentBackwardSequence());
+    return it == origin_of_sequence.end() ? -1 : it->second;
   }
-  const std::int32_t origin = state->origins->Current();
-  if (c10::GradMode::is_enabled()) state->origin_of_sequence[LastForwardSequence()] = origin;
+  const std::int32_t origin = origins->Current();
+  if (c10::GradMode::is_enabled()) origin_of_sequence[LastForwardSequence()] = origin;
   return origin;
 }
 
@@ -132,7 +130,7 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   if (shared.id < 0) {
     shared.fake = MakeFakeStorage(real.device(), real.storage().sym_nbytes());
     shared.id = recorder->NewStorage();
-    if (!recorder->input_memory().Add(*memory, shared.id)) {
+    if (!recorder->inputs().memory().Add(*memory, shared.id)) {
       return Refused("its memory is that of another input's storage, too, and one of them is written");
     }
   }
@@ -142,15 +140,14 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   Dims sizes = ToDims(real.sym_sizes()), strides = ToDims(real.sym_strides());
   if (symbolic.any()) {
     const InputSizes own = MakeSizesSymbolic(recorder->sizes(), real, symbolic, &sizes, &strides);
-    for (const auto& [d, of_stride] : own.symbols) symbols.push_back({input_index, d, of_stride});
-    for (const auto& [d, stride] : own.strides) this->strides.push_back({input_index, d, stride});
+    this->sizes.AddOfInput(input_index, own);
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       value.sizes[d] = recorder->ToDim(sizes[d]);
       value.strides[d] = recorder->ToDim(strides[d]);
     }
   }
   record.value = recorder->graph().AddValue(std::move(value));
-  recorder->MarkInput(record.value, real.is_inference());
+  recorder->inputs().Mark(recorder->graph(), record.value, real.is_inference());
   {
     // Inference tensors have no autograd keys: the fake gets them, or not, in the same way.
     c10::InferenceMode inference(real.is_inference());
@@ -222,7 +219,8 @@ absl::StatusOr<Ref> Tracer::RegisterConstant(BorrowedRef real, bool copy) {
   if (tensor == nullptr) return absl::InvalidArgumentError("not a tensor");
   if (absl::Status s = CheckTraceable(*tensor); !s.ok()) return s;
   Suspended off;
-  at::Tensor fake = copy ? state_->recorder->FreshFromHost(*tensor) : state_->recorder->ConstantFake(*tensor);
+  at::Tensor fake = copy ? state_->recorder->FreshFromHost(*tensor)
+                         : state_->recorder->constants().FakeOf(*state_->recorder, *tensor);
   Ref python = WrapLike(fake, reinterpret_cast<PyTypeObject*>(THPVariableClass));
   if (!python) return PythonFailure("wrapping a fake failed");
   state_->constants.push_back(python);
@@ -247,16 +245,14 @@ bool Tracer::MayReachThroughHistory(BorrowedRef outputs, BorrowedRef asked) cons
   return false;
 }
 
-void Tracer::ForgetError() { state_->recorder->error().clear(); }
+void Tracer::ForgetError() { state_->recorder->errors().Forget(); }
 
 bool Tracer::IsErrorOfOperator(std::string_view text) const {
-  const std::string& error = state_->recorder->error();
+  const std::string& error = state_->recorder->errors().last();
   return !error.empty() && text.find(error.substr(0, error.find('\n'))) != std::string_view::npos;
 }
 
-bool Tracer::IsAboutFakes(std::string_view text) { return Recorder::IsAboutFakes(text); }
-
-bool Tracer::RecordsBackward() const { return state_->recorder->phase == ir::Phase::kBackward; }
+bool Tracer::RecordsBackward() const { return state_->recorder->phase() == ir::Phase::kBackward; }
 
 Ref Tracer::KnownValueOf(BorrowedRef fake) {
   const at::Tensor* t = Unpack(fake);
@@ -313,12 +309,11 @@ int Tracer::ValueOf(BorrowedRef fake) const {
 const std::optional<TensorBreak>& Tracer::PendingBreak() const { return state_->recorder->pending_break(); }
 void Tracer::SetValueReader(ValueReader* reader) {
   state_->value_reader = reader;
-  state_->recorder->values = reader != nullptr ? state_.get() : nullptr;
+  state_->recorder->SetValues(reader != nullptr ? state_.get() : nullptr);
 }
 void Tracer::SetOriginProvider(OriginProvider* provider) { state_->origins = provider; }
 int Tracer::NodeCount() const { return static_cast<int>(state_->recorder->graph().nodes.size()); }
 std::int64_t Tracer::LiveFakes() { return FakeImpl::LiveCount(); }
-bool Tracer::InOwnPython() { return Recorder::InOwnPython(); }
 
 absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs, bool for_backward) {
   std::vector<at::Tensor> tensors;
@@ -346,7 +341,7 @@ void Tracer::BeginConditional(const std::vector<Ref>& readable) {
 
 void Tracer::BeginBranch() { tracing::BeginBranch(*state_->recorder); }
 
-bool Tracer::in_branch() const { return !state_->recorder->open_branches.empty(); }
+bool Tracer::in_branch() const { return state_->recorder->branches().any_open(); }
 
 absl::Status Tracer::EndBranch(absl::Span<const BorrowedRef> outputs) {
   std::vector<at::Tensor> tensors;
@@ -422,7 +417,7 @@ PyObject* cond_operators[2] = {};
 
 }  // namespace
 
-void Tracer::SetCondOperators(Ref plain, Ref random) {
+void SetCondOperators(Ref plain, Ref random) {
   cond_operators[0] = plain.release();
   cond_operators[1] = random.release();
 }
@@ -476,11 +471,8 @@ void Tracer::Drop() {
   state_->storages.clear();
   state_->constants.clear();
   state_->origin_of_sequence.clear();
-  state_->numbers.Clear();
-  auto fresh = std::make_unique<Recorder>();
-  fresh->origin_callback = &State::OriginOfOp;
-  fresh->origin_context = state_.get();
-  state_->recorder = std::move(fresh);
+  state_->sizes.numbers().Clear();
+  state_->recorder = std::make_unique<Recorder>(state_.get());
 }
 
 TracerStatistics Tracer::Statistics() const {

@@ -17,11 +17,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "backends/graph/dim.h"
 #include "frame_eval/ref.h"
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/geometry_argument.h"
 #include "symbolic/tracing/symbolic_dims.h"
+#include "symbolic/tracing/traced_sizes.h"
 
 namespace framefuse::ir {
 class Graph;
@@ -30,8 +30,6 @@ struct Origin;
 
 namespace framefuse::tracing {
 
-class Numbers;
-class SizeListener;
 class ValueReader;
 
 enum class InputRole : std::uint8_t {
@@ -48,21 +46,6 @@ class OriginProvider {
   virtual ~OriginProvider() = default;
   virtual std::int32_t Current() = 0;
   virtual ir::Origin Resolve(std::int32_t id) = 0;
-};
-
-// Where a symbolic size comes from: an input's size or stride in a dimension, an integer of the program's, or the graph
-// itself.
-inline constexpr int kIsNumberSymbol = -1, kIsUnbackedSymbol = -2;
-struct SizeSymbol {
-  int input_index = kIsNumberSymbol;
-  int dim = 0;  // of integers: their number
-  bool of_stride = false;
-};
-// An input's stride that follows from symbolic sizes.
-struct SizedStride {
-  int input_index = -1;
-  int dim = 0;
-  ir::Dim stride;
 };
 
 // One input of the plan, in the order of Plan::Run's inputs.
@@ -168,23 +151,9 @@ class Tracer {
   // The graph's value behind a fake of this tracer, -1 for others. Two fakes may stand for one value.
   int ValueOf(BorrowedRef fake) const;
 
-  // ---- symbolic sizes (sizes.h)
-  Numbers& numbers();  // those that are Python integers
-  // The symbolic integer that stands for one of the program's, which is a Python int between ir::kNumbers.
-  Ref MakeNumber(BorrowedRef original);
-  const std::vector<SizeSymbol>& size_symbols() const;  // by number of the graph's symbol
-  const std::vector<SizedStride>& sized_strides() const;
-  const std::vector<ir::Dim>& size_facts() const;  // conditions that later sizes must meet
-  const ir::ExprTable& size_expressions() const;
-  bool sizes_fit() const;                           // Sizes::Fit
-  const std::vector<int>& pinned_unbacked() const;  // Sizes::pinned_unbacked
-  bool TakesUnbacked();                             // ValueReader::TakesUnbacked, where a graph may define symbols
-  // Symbolic numbers that the graph computes: a list of them, of a tensor without dimensions the one. Null: it cannot.
-  Ref UnbackedNumbersOf(BorrowedRef fake);
-  // Each call is checked for this truth of a tensor of one element, before the next operator that may fail. False: it
-  // cannot be.
-  [[nodiscard]] bool DeferTruth(BorrowedRef fake, bool truth);
-  void SetSizeListener(SizeListener* listener);  // null: none; must outlive the tracing
+  TracedSizes& sizes();
+  const TracedSizes& sizes() const;
+  Numbers& numbers();  // of the sizes
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.
   const std::optional<TensorBreak>& PendingBreak() const;
@@ -196,12 +165,8 @@ class Tracer {
   // Errors that reach Python: those of operators, which check fakes as they check tensors, are the program's own.
   void ForgetError();
   bool IsErrorOfOperator(std::string_view text) const;  // since ForgetError
-  static bool IsAboutFakes(std::string_view text);
-  // Whether an error says that something is symbolic, which no plain number would get.
-  static bool IsAboutSymbols(std::string_view text);
-  bool has_symbols() const;
-  void SetValueReader(ValueReader* reader);          // null: no value is relied on; must outlive the tracing
-  void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
+  void SetValueReader(ValueReader* reader);             // null: no value is relied on; must outlive the tracing
+  void SetOriginProvider(OriginProvider* provider);     // null: none; must outlive the tracing
   int NodeCount() const;
   // Why a deep copy of the tensor behind a fake is another thing than a copy of its values, beside which no tensor of
   // the program's has the same memory; empty: it is not. Then a guard compares what decides it.
@@ -229,8 +194,7 @@ class Tracer {
     bool replays = false;  // its backward draws the forward's random numbers again
   };
   absl::StatusOr<CondCall> JoinBranches();
-  absl::StatusOr<CondCall> JoinOneBranch();             // the last one, for both
-  static void SetCondOperators(Ref plain, Ref random);  // torch.ops' overloads of framefuse::cond
+  absl::StatusOr<CondCall> JoinOneBranch();  // the last one, for both
 
   // Lets go of every fake and of the graph. Outside Begin and End only.
   void Drop();
@@ -242,13 +206,14 @@ class Tracer {
   std::function<bool()> StateOfInputs() const;
   // All fakes alive in the process.
   static std::int64_t LiveFakes();
-  // True while a meta kernel in Python runs: frames entered then are not the user's program.
-  static bool InOwnPython();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// torch.ops' overloads of framefuse::cond, once a process.
+void SetCondOperators(Ref plain, Ref random);
 
 }  // namespace framefuse::tracing
 

@@ -144,7 +144,7 @@ std::optional<std::int64_t> SizeAtHand(Recorder& recorder, const c10::OperatorHa
     places.push_back(i);
     fakes.push_back(run[i].toTensor());
   }
-  const std::optional<Values> values = recorder.values->AtHand(fakes);
+  const std::optional<Values> values = recorder.values()->AtHand(fakes);
   if (!values) return std::nullopt;
   for (std::size_t i = 0; i < places.size(); ++i) run[places[i]] = (*values)[i];
   const TlsScope off(nullptr);
@@ -184,7 +184,7 @@ bool RecordOfNothing(Recorder& recorder, const c10::OperatorHandle& handle, Stac
 
 // Symbols of which something is relied on.
 bool TakesAny(const Recorder& recorder) {
-  return recorder.values != nullptr && recorder.values->TakesUnbacked() && recorder.values->ChecksUnbacked();
+  return recorder.values() != nullptr && recorder.values()->TakesUnbacked() && recorder.values()->ChecksUnbacked();
 }
 
 }  // namespace
@@ -213,12 +213,12 @@ bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack
     ir::Symbol& symbol = sizes.Table().symbol(static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value));
     symbol.min = std::max(symbol.min, std::min(args[2].toInt(), hint));
   }
-  recorder.values->AddedUnbacked();
+  recorder.values()->AddedUnbacked();
   recorder.RecordAs(TraitsOf(handle), stack, rule->results(recorder, args, sizes.ToSymInt(size)));
   const auto results = static_cast<std::ptrdiff_t>(handle.schema().returns().size());
   const at::Tensor first = (stack->end() - results)->toTensor();
-  recorder.unbacked.push_back({static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value), AsFake(first)->value(),
-                               static_cast<std::int32_t>(rule->dimension(args))});
+  recorder.AddUnbacked({static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value), AsFake(first)->value(),
+                        static_cast<std::int32_t>(rule->dimension(args))});
   return true;
 }
 
@@ -289,12 +289,12 @@ std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at
   const c10::ScalarType type = read.scalar_type();
   const bool is_float = c10::isFloatingType(type) && type <= c10::ScalarType::BFloat16;
   if (!is_float && !c10::isIntegralType(type, /*includeBool=*/false)) return std::nullopt;
-  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return std::nullopt;
+  if (recorder.values() == nullptr || !recorder.values()->TakesUnbacked()) return std::nullopt;
   // An integer is relied on to be small.
-  if (!is_float && !recorder.values->ChecksUnbacked()) return std::nullopt;
+  if (!is_float && !recorder.values()->ChecksUnbacked()) return std::nullopt;
   const std::optional<std::int64_t> count = CountOf(recorder, read.sym_numel());
   if (!count || *count < 1 || *count > kMostNumbers) return std::nullopt;
-  const std::optional<Values> at_hand = recorder.values->AtHand({read});
+  const std::optional<Values> at_hand = recorder.values()->AtHand({read});
   if (!at_hand) return std::nullopt;
   std::vector<c10::Scalar> hints;
   {
@@ -310,7 +310,7 @@ std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at
   }
   // What the tensor holds now: it may be written later. A graph that torch runs would give it a history.
   Stack copy = {read};
-  if (read.requires_grad() && !recorder.values->ChecksUnbacked()) recorder.RecordPlain(TraitsOf(detach), &copy);
+  if (read.requires_grad() && !recorder.values()->ChecksUnbacked()) recorder.RecordPlain(TraitsOf(detach), &copy);
   copy.emplace_back();
   recorder.RecordPlain(TraitsOf(clone), &copy);
   const ir::ValueId value = AsFake(copy[0].toTensor())->value();
@@ -318,9 +318,9 @@ std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at
   std::vector<ir::Dim> numbers;
   for (std::size_t i = 0; i < hints.size(); ++i) {
     numbers.push_back(sizes.NewUnbackedNumber(hints[i]));
-    recorder.values->AddedUnbacked();
+    recorder.values()->AddedUnbacked();
     const auto symbol = static_cast<ir::SymbolIndex>(sizes.Table()[numbers.back().expr].value);
-    recorder.unbacked.push_back({symbol, value, ~static_cast<std::int32_t>(i)});
+    recorder.AddUnbacked({symbol, value, ~static_cast<std::int32_t>(i)});
   }
   return numbers;
 }
@@ -333,9 +333,9 @@ bool RecordTruth(Recorder& recorder, const at::Tensor& read, bool truth) {
   recorder.RecordPlain(TraitsOf(differs), &stack);
   Sizes& sizes = recorder.sizes();
   const ir::Dim number = sizes.NewUnbackedSize(truth ? 1 : 0, 1);
-  recorder.values->AddedUnbacked();
+  recorder.values()->AddedUnbacked();
   const auto symbol = static_cast<ir::SymbolIndex>(sizes.Table()[number.expr].value);
-  recorder.unbacked.push_back({symbol, AsFake(stack[0].toTensor())->value(), ~0});
+  recorder.AddUnbacked({symbol, AsFake(stack[0].toTensor())->value(), ~0});
   return sizes.Decide(ir::ExprKind::kEq, number, ir::Dim(1)) == truth;
 }
 

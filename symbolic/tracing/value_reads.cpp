@@ -198,8 +198,8 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
 
 std::optional<bool> Tracer::State::RelyOnTruthOfAll(const Values& fakes, const Observation& observation) {
   const std::optional<std::vector<ir::ValueId>> wanted = ValuesOf(*recorder, fakes);
-  if (!wanted || recorder->origin_callback == nullptr) return std::nullopt;
-  const std::int32_t here = recorder->origin_callback(recorder->origin_context);
+  if (!wanted) return std::nullopt;
+  const std::int32_t here = OfOp();
   std::size_t tested = 0;
   const auto is_too_much = [&](std::size_t nodes, const SliceLimits&) {
     const auto first = tests_of_all.find(here);
@@ -215,7 +215,7 @@ std::optional<bool> Tracer::State::RelyOnTruthOfAll(const Values& fakes, const O
 
 std::optional<Values> Tracer::State::Rely(const std::vector<ir::ValueId>& wanted, const Observation& observation,
                                           const Truth& truth) {
-  if (value_reader == nullptr || !recorder->open_branches.empty()) return std::nullopt;
+  if (value_reader == nullptr || recorder->branches().any_open()) return std::nullopt;
   const auto record_of = [&](ir::ValueId v) {
     return std::find_if(inputs.begin(), inputs.end(), [&](const InputRecord& r) { return r.value == v; });
   };
@@ -235,7 +235,7 @@ std::optional<Values> Tracer::State::Rely(const std::vector<ir::ValueId>& wanted
     return of_data && truth.of_all;
   };
   limits.takes_symbol = [&](ir::SymbolIndex s) {
-    return symbols[static_cast<std::size_t>(s)].input_index != kIsUnbackedSymbol;
+    return sizes.symbols()[static_cast<std::size_t>(s)].input_index != kIsUnbackedSymbol;
   };
   std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), wanted, limits);
   if (!slice || (any_data && truth.is_too_much(slice->nodes(), limits))) return std::nullopt;
@@ -260,13 +260,13 @@ std::optional<Values> Tracer::State::Rely(const std::vector<ir::ValueId>& wanted
 
 std::optional<at::Tensor> Tracer::State::RelyOnNoData(const at::Tensor& fake) {
   const bool before = std::exchange(takes_data, false);
-  std::optional<at::Tensor> known = RelyOnValue(recorder->values, fake);
+  std::optional<at::Tensor> known = RelyOnValue(recorder->values(), fake);
   takes_data = before;
   return known;
 }
 
 bool Tracer::State::TakesUnbacked() {
-  return value_reader != nullptr && recorder->open_branches.empty() && recorder->phase == ir::Phase::kForward &&
+  return value_reader != nullptr && !recorder->branches().any_open() && recorder->phase() == ir::Phase::kForward &&
          value_reader->TakesUnbacked();
 }
 
@@ -298,23 +298,23 @@ std::optional<Values> Tracer::State::AtHand(const Values& fakes) {
 }
 
 void Tracer::State::AddedUnbacked() {
-  value_reader->AddedUnbacked(static_cast<int>(symbols.size()));
-  symbols.push_back({kIsUnbackedSymbol, 0});
+  value_reader->AddedUnbacked(static_cast<int>(sizes.symbols().size()));
+  sizes.AddUnbacked();
 }
 
 bool Tracer::State::ExpectOfTorch(const at::Tensor& fake, bool truth) {
   auto* reader = dynamic_cast<CheckReader*>(value_reader);
-  return reader != nullptr && recorder->open_branches.empty() && recorder->phase == ir::Phase::kForward &&
+  return reader != nullptr && !recorder->branches().any_open() && recorder->phase() == ir::Phase::kForward &&
          reader->ExpectOfTorch(fake, truth);
 }
 
 std::optional<bool> RelyOnTruthOfAll(const Recorder& recorder, const Values& fakes, const Observation& truth) {
-  auto* source = dynamic_cast<TruthSource*>(recorder.values);
+  auto* source = dynamic_cast<TruthSource*>(recorder.values());
   return source != nullptr ? source->RelyOnTruthOfAll(fakes, truth) : std::nullopt;
 }
 
 bool ExpectOfTorch(const Recorder& recorder, const at::Tensor& fake, bool truth) {
-  auto* reader = dynamic_cast<CheckReader*>(recorder.values);
+  auto* reader = dynamic_cast<CheckReader*>(recorder.values());
   return reader != nullptr && reader->ExpectOfTorch(fake, truth);
 }
 

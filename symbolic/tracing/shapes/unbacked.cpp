@@ -10,7 +10,7 @@ bool IsUnbacked(const c10::SymInt& size) {
 }
 
 bool IsUnbackedOfBackward(const c10::SymInt& size) {
-  return IsUnbacked(size) && Recorder::Current()->phase == ir::Phase::kBackward;
+  return IsUnbacked(size) && Recorder::Current()->phase() == ir::Phase::kBackward;
 }
 
 }  // namespace framefuse::tracing

@@ -1,6 +1,4 @@
-// Recorder::CheckWrites: what may be written, now or later, and whether two operands of one storage have an element in
-// common. An operator that writes one of them and reads the other does so in an order of its own, so that what a
-// program without writes computes is not what eager does.
+#include "symbolic/tracing/recorded_writes.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/ScalarType.h>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "backends/graph/operators.h"
+#include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/shared_elements.h"
 
@@ -180,50 +179,11 @@ bool HasHistory(c10::ArrayRef<c10::IValue> args) {
   });
 }
 
-}  // namespace
-
-void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
-  if (traits.is_foreach && HasHistory(args)) {
-    Break(BreakKind::kHiddenState, traits, "its backward notices writes to tensors that it does not compute with",
-          "call the operator for each tensor");
-  }
-  if (!traits.op->mutates()) return;
-  const auto& schema = traits.op->arguments();
-  auto check = [&](const at::Tensor& t) {
-    if (!t.defined()) return;
-    FakeImpl* fake = AsFake(t);
-    if (fake == nullptr || constant_values_.contains(fake->value())) {
-      Break(BreakKind::kMutation, traits, "a constant of the graph is written");
-    }
-    if (at::GradMode::is_enabled()) {
-      written_.emplace_back(t.getIntrusivePtr());
-      if (t.is_view()) written_.emplace_back(t._base().getIntrusivePtr());
-    }
-    const ir::StorageId storage = graph_.value(fake->value()).storage;
-    if (phase == ir::Phase::kForward && open_branches.empty()) {
-      uncounted_writes.Note(t, fake->value(), storage, static_cast<int>(graph_.nodes.size()));
-    }
-    if (!input_memory_.Write(storage)) {
-      Break(BreakKind::kMutation, traits, "the memory of an input is that of another input's storage, too");
-    }
-    // Eager refuses some of these writes, by the version counter that some aliases have.
-    if (inference_storages_.contains(storage) && !c10::InferenceMode::is_enabled()) {
-      Break(BreakKind::kMutation, traits, "an inference tensor is written outside of inference mode");
-    }
-  };
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!schema[i].written) continue;
-    if (args[i].isTensor()) check(args[i].toTensor());
-    if (args[i].isTensorList()) {
-      for (const c10::IValue& e : args[i].toListRef()) check(e.toTensor());
-    }
-  }
-  CheckOperands(traits, args);
-}
-
-// What an operator reads of memory that it writes in the same step depends on its kernel's order, or eager refuses it.
-void Recorder::CheckOperands(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
-  const std::vector<Operand> operands = OperandsOf(graph_, traits, args);
+// An operator that writes an operand and reads another of its memory does so in an order of its kernel's, so that what
+// a program without writes computes is not what eager does; or eager refuses it.
+void CheckOperands(Recorder& recorder, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  const ir::Graph& graph = recorder.graph();
+  const std::vector<Operand> operands = OperandsOf(graph, traits, args);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     for (std::size_t j = i + 1; j < operands.size(); ++j) {
       const bool first = operands[i].written;
@@ -233,14 +193,64 @@ void Recorder::CheckOperands(const OpTraits& traits, c10::ArrayRef<c10::IValue> 
       if (!written.written) continue;
       if (written.end > 0 && other.end > 0 && (written.end <= other.begin || other.end <= written.begin)) continue;
       if (own.sizes != read.sizes || own.strides != read.strides || own.offset != read.offset) {
-        if (Apart(*sizes_, own, read).Show()) continue;
+        if (Apart(recorder.sizes(), own, read).Show()) continue;
         GuardPlaces(*written.tensor);
         GuardPlaces(*other.tensor);
       }
-      if (Meet(graph_.exprs, traits, written, other) || !ShareElements(graph_.exprs, own, read)) continue;
-      Break(BreakKind::kMutation, traits, "it reads elsewhere what it writes");
+      if (Meet(graph.exprs, traits, written, other) || !ShareElements(graph.exprs, own, read)) continue;
+      recorder.Break(BreakKind::kMutation, traits, "it reads elsewhere what it writes");
     }
   }
+}
+
+}  // namespace
+
+void RecordedWrites::ReleaseHistories() {
+  std::vector<at::Tensor> alive;
+  for (const auto& written : written_) {
+    if (auto fake = written.lock()) alive.emplace_back(std::move(fake));
+  }
+  tracing::ReleaseHistories(alive);
+}
+
+std::int64_t RecordedWrites::CountGeometry(const FakeImpl* input) const {
+  return std::count_if(geometry_.begin(), geometry_.end(), [&](const GeometryWrite& w) { return w.input == input; });
+}
+
+void RecordedWrites::CheckTensor(Recorder& recorder, const OpTraits& traits, const at::Tensor& t) {
+  if (!t.defined()) return;
+  const FakeImpl* fake = AsFake(t);
+  if (fake == nullptr || recorder.constants().Contains(fake->value())) {
+    recorder.Break(BreakKind::kMutation, traits, "a constant of the graph is written");
+  }
+  if (at::GradMode::is_enabled()) {
+    written_.emplace_back(t.getIntrusivePtr());
+    if (t.is_view()) written_.emplace_back(t._base().getIntrusivePtr());
+  }
+  const ir::StorageId storage = recorder.graph().value(fake->value()).storage;
+  if (recorder.phase() == ir::Phase::kForward && !recorder.branches().any_open()) {
+    uncounted_.Note(t, fake->value(), storage, static_cast<int>(recorder.graph().nodes.size()));
+  }
+  if (const auto refusal = recorder.inputs().RefusalOfWrite(storage)) {
+    recorder.Break(BreakKind::kMutation, traits, std::string(*refusal));
+  }
+}
+
+void RecordedWrites::Check(Recorder& recorder, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  if (traits.is_foreach && HasHistory(args)) {
+    recorder.Break(BreakKind::kHiddenState, traits,
+                   "its backward notices writes to tensors that it does not compute with",
+                   "call the operator for each tensor");
+  }
+  if (!traits.op->mutates()) return;
+  const auto& schema = traits.op->arguments();
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!schema[i].written) continue;
+    if (args[i].isTensor()) CheckTensor(recorder, traits, args[i].toTensor());
+    if (!args[i].isTensorList()) continue;
+    for (const c10::IValue& e : args[i].toListRef()) CheckTensor(recorder, traits, e.toTensor());
+  }
+  CheckOperands(recorder, traits, args);
 }
 
 }  // namespace framefuse::tracing

@@ -1,5 +1,5 @@
-// Recorder::InferComposite: a composite kernel calls other operators. Run on the fakes themselves, each of those is
-// inferred as everywhere else, and its nodes are dropped.
+#include "symbolic/tracing/composite_inference.h"
+
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <utility>
@@ -51,33 +51,32 @@ bool IsAs(const Recorder& recorder, c10::SymIntArrayRef numbers, const std::vect
 
 }  // namespace
 
-void Recorder::InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
-                              Outputs* outputs) {
-  ++statistics_.composite_meta;
-  const DropNodes drop{graph_.nodes, graph_.nodes.size(), composite_first_value_, composite_first_value_};
-  if (composite_first_value_ < 0) composite_first_value_ = static_cast<ir::ValueId>(graph_.values.size());
+torch::jit::Stack CompositeInference::ResultsOf(Recorder& recorder, const OpTraits& traits,
+                                                c10::ArrayRef<c10::IValue> args) {
+  ir::Graph& graph = recorder.graph();
+  const DropNodes drop{graph.nodes, graph.nodes.size(), first_value_, first_value_};
+  if (first_value_ < 0) first_value_ = static_cast<ir::ValueId>(graph.values.size());
   torch::jit::Stack results(args.begin(), args.end());
-  const torch::jit::Stack own_args = results;
-  const auto written = Written(*this, *traits.op, args, composite_first_value_);
+  const auto written = Written(recorder, *traits.op, args, first_value_);
   const auto check = [&] {
     for (const auto& [fake, value] : written) {
-      const ir::Value& before = graph_.value(value);
-      if (fake->value() == value && IsAs(*this, fake->sym_sizes(), before.sizes) &&
-          IsAs(*this, fake->sym_strides(), before.strides)) {
+      const ir::Value& before = graph.value(value);
+      if (fake->value() == value && IsAs(recorder, fake->sym_sizes(), before.sizes) &&
+          IsAs(recorder, fake->sym_strides(), before.strides)) {
         continue;
       }
-      Break(BreakKind::kMetadataMutation, traits, "an argument is resized");
+      recorder.Break(BreakKind::kMetadataMutation, traits, "an argument is resized");
     }
   };
   try {
     c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta() - c10::DispatchKeySet(c10::DispatchKey::Fake));
-    CallComposite(traits.meta, traits, graph_, &results);
+    CallComposite(traits.meta, traits, graph, &results);
   } catch (...) {
     check();
     throw;
   }
   check();
-  DescribeResults(traits, own_args, results, prepared, outputs);
+  return results;
 }
 
 }  // namespace framefuse::tracing
