@@ -12,6 +12,7 @@ import gc
 import os
 import time
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ import torch
 from samples import page, results, systems
 from samples.one_entry import DATABASES, RIGHT, Runner, selected
 from zoo import device
-from zoo.process import End, Limits, jobs, run_children
+from zoo.process import End, Limits, Work, jobs, run_children
 
 BACKENDS = ("fuse", "aten", "fx", "eager")
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in DATABASES["op"].DTYPES}
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> int:
     if chosen.device != "cpu" and chosen.save:
         print("the page is about the CPU: --device goes without --save")
         return 2
-    device.choose(chosen.device)
+    device.choose(chosen.device, forks=False)
     prepare()
     rows, start = [], time.monotonic()
     for database in [chosen.db] if chosen.db else DATABASES:
@@ -99,7 +100,10 @@ def run_database(database: str, chosen: argparse.Namespace, make_system: Any = N
     ahead = list(keys)
     while ahead:  # another round for those whose process died
         again, at = [], {}
-        for key, reply in run_children(((key, work(key)) for key in ahead), limits, chosen.jobs):
+        works = ((key, work(key)) for key in ahead)
+        # torch's databases begin to use a GPU when they are imported: a forked child could not use it. A crash ends the run.
+        replies = run_children(works, limits, chosen.jobs) if device.name == "cpu" else _run_here(works)
+        for key, reply in replies:
             about = {"db": database, "entry": key[0], "dtype": key[1]}
             if isinstance(reply, End):
                 dead = reply.kind != "done"
@@ -118,6 +122,15 @@ def run_database(database: str, chosen: argparse.Namespace, make_system: Any = N
                 _show(rows[key][-1])
         ahead = again
     return [row for found in rows.values() for row in found]
+
+
+def _run_here(works: Iterable[tuple[Any, Work]]) -> Iterator[tuple[Any, Any]]:
+    """As run_children, in this process: `--part` divides the entries among processes."""
+    for key, work in works:
+        replies: list[Any] = []
+        work(replies.append)
+        yield from ((key, reply) for reply in replies)
+        yield key, End("done")
 
 
 def _dead(end: End, at: list | None) -> dict[str, Any]:

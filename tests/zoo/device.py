@@ -1,7 +1,7 @@
 """The device that models and samples run on: the CPU, or a GPU by `--device cuda`.
 
-Invariant: a parent never begins to use a GPU, for a forked child could not use it then. So it sees none: `hide` comes before
-torch's databases are imported, `show` in the child before its first tensor.
+Invariant: a process whose children use a GPU never begins to use it, for a forked child could not use it then. So it sees
+none; `show` comes in the child before its first tensor.
 """
 
 from __future__ import annotations
@@ -13,30 +13,32 @@ import torch
 
 NAMES = ("cpu", "cuda")
 name = "cpu"
-_visible: str | None = None
+_hidden, _visible = False, None
 
 
-def choose(chosen: str) -> None:
+def choose(chosen: str, forks: bool = True) -> None:
     global name
     name = chosen
-    if chosen != "cpu":
+    if chosen != "cpu" and forks:
         _hide()
 
 
 def _hide() -> None:
-    global _visible
-    _visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    global _hidden, _visible
+    _hidden, _visible = True, os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else torch counts devices by starting the driver
 
 
 def show() -> None:
+    """Raises where there is no such device: samples that cannot be made would only be skipped."""
     if name == "cpu":
         return
-    if _visible is None:
+    if _hidden:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-    else:
-        os.environ["CUDA_VISIBLE_DEVICES"] = _visible
+        if _visible is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = _visible
+    torch.ones(1, device=name)
     torch._C._set_cudnn_allow_tf32(False)  # its roundings would hide others; torch's own tests forbid the public way
 
 
