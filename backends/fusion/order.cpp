@@ -108,21 +108,25 @@ class Orderer {
       of_sink[At(product)] = true;
       for (NodeIndex view : views) of_sink[At(view)] = true;
     }
-    std::vector<std::size_t> result, kept;
+    std::vector<std::size_t> result, in_order;  // the second: of what is kept
+    std::set<int> kept;
     const auto give = [&] {
-      result.insert(result.end(), kept.begin(), kept.end());
+      result.insert(result.end(), in_order.begin(), in_order.end());
+      in_order.clear();
       kept.clear();
+    };
+    const auto needs_kept = [&](std::size_t u) {
+      return std::any_of(units.needs[u].begin(), units.needs[u].end(), [&](int n) { return kept.contains(n); });
     };
     auto waits = std::count_if(order.begin(), order.end(), [&](std::size_t u) { return IsWait(units, u); });
     for (std::size_t u : order) {
       if (waits > 0 && units.group[u] < 0 && of_sink[At(units.nodes[u].front())]) {
-        kept.push_back(u);
+        kept.insert(static_cast<int>(u));
+        in_order.push_back(u);
         continue;
       }
-      if (IsWait(units, u)) {
-        give();
-        --waits;
-      }
+      if (IsWait(units, u) || needs_kept(u)) give();
+      waits -= IsWait(units, u) ? 1 : 0;
       result.push_back(u);
     }
     return result;

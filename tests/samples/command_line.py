@@ -146,7 +146,7 @@ def _show(row: dict[str, Any]) -> None:
 
 
 def summary(rows: list[dict[str, Any]], seconds: float) -> str:
-    counts = collections.Counter(row["status"] for row in rows)
+    counts = collections.Counter("skipped" if row.get("skipped") else row["status"] for row in rows)
     parts = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     entries, samples = len({(row["db"], row["entry"]) for row in rows}), sum(row["samples"] for row in rows)
     return f"{entries} entries, {len(rows)} rows, {samples} samples in {seconds:.0f} s: {parts}"
