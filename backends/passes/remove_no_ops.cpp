@@ -56,6 +56,7 @@ class NoOpRemover {
     nodes.reserve(g_.nodes.size());
     for (ir::Node& n : g_.nodes) {
       NoteDetached(n);
+      NoteWaiting(n);
       replacements_.Apply(n);
       if (IsNoOp(n) && !(Detaches(n) && used_late_.contains(n.outputs[0]))) {
         if (Detaches(n)) detached_.insert(n.outputs[0]);
@@ -77,6 +78,12 @@ class NoOpRemover {
       if (use < 64 && detached_.contains(v)) n.detached_uses |= std::uint64_t{1} << use;
       ++use;
     });
+  }
+
+  void NoteWaiting(const ir::Node& n) {
+    const bool is_view = ViewedArgument(*n.op) == 0 && n.args[0].kind == ir::Arg::Kind::kValue;
+    if (!is_view || n.outputs.size() != 1) return;
+    if (kOtherMeaning.contains(n.op) || waiting_.contains(n.args[0].value)) waiting_.insert(n.outputs[0]);
   }
 
   static bool Detaches(const ir::Node& n) {
@@ -108,8 +115,8 @@ class NoOpRemover {
   // Without its copy a value would share memory that the user holds: through an output, or an input that backward
   // saves.
   bool CopyIsUnobservable(const ir::Node& n) const {
-    if (aliases_.Escapes(n.outputs[0])) return false;
     ir::ValueId from = n.args[0].value;
+    if (aliases_.Escapes(n.outputs[0]) || waiting_.contains(from)) return false;
     // `copy` gives a tensor that lies in its memory as its first argument does, with all that is around it.
     const bool is_piece = aliases_.RootOf(from) != from || aliases_.FromInput(from);
     if (is_piece && copied_into_.contains(n.outputs[0])) return false;
@@ -122,6 +129,7 @@ class NoOpRemover {
   std::set<ir::ValueId> copied_into_;
   std::set<ir::ValueId> detached_;  // and replaced
   std::set<ir::ValueId> used_late_;
+  std::set<ir::ValueId> waiting_;  // for a sign, which a copy of them has changed
   Replacements replacements_;
 };
 

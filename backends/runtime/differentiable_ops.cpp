@@ -89,7 +89,8 @@ Tensor GiveElements(const Tensor& made, const MaybeTensor& elements, at::TensorL
   if (!elements || !elements->defined()) return NoteGone(made, of);
   TORCH_CHECK(made.sizes() == elements->sizes(), "create_graph=True: an input has other sizes since the graph has run");
   const bool has_node = std::any_of(of.begin(), of.end(), [](const Tensor& t) { return t.requires_grad(); });
-  const bool is_own = made.has_storage() && made.is_non_overlapping_and_dense() && !SharesMemoryOf(made, of);
+  const bool is_own =
+      made.has_storage() && !made._is_zerotensor() && made.is_non_overlapping_and_dense() && !SharesMemoryOf(made, of);
   if (!is_own || !has_node) {
     const Tensor out = elements->detach();
     if (made.requires_grad()) torch::autograd::impl::set_gradient_edge(out, torch::autograd::impl::gradient_edge(made));

@@ -1,11 +1,17 @@
 #include "symbolic/calls/autograd_calls.h"
 
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/backward_phase.h"
 #include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/fakes.h"
 #include "symbolic/journals/fx_journal.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/native_arguments.h"
@@ -13,6 +19,8 @@
 #include "symbolic/journals/read_journal.h"
 #include "symbolic/journals/write_journal.h"
 #include "symbolic/messages/graph_break.h"
+#include "symbolic/rules/call_rules.h"
+#include "symbolic/rules/tensor_types.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -40,18 +48,70 @@ bool IsAutogradFunction(BorrowedRef type) {
          PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.get()), reinterpret_cast<PyTypeObject*>(base));
 }
 
-Value AutogradCalls::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
-                                           BorrowedRef kwnames) {
-  if (fx_.keep_values())
+namespace {
+
+bool NeedsHistory(absl::Span<const ValueView> args) {
+  return at::GradMode::is_enabled() && std::any_of(args.begin(), args.end(), [](const ValueView& v) {
+           return IsTensor(v.object) && THPVariable_Unpack(v.object.get()).requires_grad();
+         });
+}
+
+// As of those that torch makes of the program's for a batch: torch's code runs as it is, and calls the program's.
+bool HasForwardOfTorch(PyTypeObject* function) {
+  const Ref forward = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(function), "forward"));
+  if (!forward) PyErr_Clear();
+  return forward && PyFunction_Check(forward.get()) &&
+         IsTorchCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get())));
+}
+
+}  // namespace
+
+Value AutogradCalls::ApplyAutogradFunction(Activation& act, BorrowedRef apply, PyTypeObject* function,
+                                           absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  // Without a history it is what its forward does.
+  const bool as_operators = fx_.keep_values() && !NeedsHistory(args);
+  if (fx_.keep_values() && !as_operators)
     return breaks_.Break(GraphBreakKind::kAutograd, "an autograd.Function in a graph for an FX backend");
-  for (const char* name : {"forward", "setup_context", "backward", "vjp", "jvp", "_backward_cls"}) {
-    reads_.LookupInType(function, name);
-  }
+  ReadClass(function);
   if (!arguments_.PrepareAll(args)) return Value();
+  std::optional<FxJournal::AsOperators> operators;
+  if (as_operators) operators.emplace(fx_);
   applied_ = true;
   tracer_.AskLeaves();
-  const tracing::FunctionForwardScope forward;
-  return natives_.CallNative(apply, args, kwnames);
+  Value result;
+  {
+    const tracing::FunctionForwardScope forward;
+    result = HasForwardOfTorch(function) ? natives_.CallTorch(act, apply, args, kwnames)
+                                         : natives_.CallNative(apply, args, kwnames);
+  }
+  NoteResults(result.object);
+  return result;
+}
+
+void AutogradCalls::NoteResults(BorrowedRef results) {
+  if (!results || !at::GradMode::is_enabled()) return;
+  if (IsFakeTensor(results)) results_.push_back(Ref::Create(results));
+  if (!PyTuple_Check(results.get())) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results.get()); ++i) NoteResults(PyTuple_GET_ITEM(results.get(), i));
+}
+
+std::optional<Value> AutogradCalls::CallForTransform(Activation& act, BorrowedRef function,
+                                                     absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const FxJournal::AsOperators as_operators(fx_);
+  if (args.size() >= 2 && IsAutogradFunction(args[1].object)) {  // the operator that applies a class
+    if (!c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return std::nullopt;
+    ReadClass(reinterpret_cast<PyTypeObject*>(args[1].object.get()));
+    applied_ = true;
+    tracer_.AskLeaves();
+  }
+  return natives_.CallTorch(act, function, args, kwnames);
+}
+
+void AutogradCalls::ReadClass(PyTypeObject* function) {
+  for (const char* name :
+       {"forward", "setup_context", "backward", "vjp", "jvp", "_backward_cls", "vmap", "generate_vmap_rule"}) {
+    reads_.LookupInType(function, name);
+  }
 }
 
 absl::StatusOr<tracing::TracedGraph> AutogradCalls::CloseGraph(absl::Span<const BorrowedRef> outputs) {
@@ -63,7 +123,7 @@ absl::StatusOr<tracing::TracedGraph> AutogradCalls::CloseGraph(absl::Span<const 
   const Control kept = breaks_.BeginApart();
   absl::StatusOr<tracing::TracedGraph> graph = [&] {
     const BackwardPhase::Scope backward(backward_);
-    return tracer_.Close(outputs);
+    return tracer_.Close(outputs, for_backward, results_);
   }();
   if (const std::optional<GraphBreakReason> broke = breaks_.EndApart(kept)) {
     return MakeGraphBreak(

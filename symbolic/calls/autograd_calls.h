@@ -4,7 +4,10 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CALLS_AUTOGRAD_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CALLS_AUTOGRAD_CALLS_H_
 
+#include <optional>
 #include <utility>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "symbolic/evaluator/protocols.h"
 #include "symbolic/tracing/tracer.h"
@@ -27,14 +30,21 @@ class AutogradCalls {
  public:
   AutogradCalls(Journals& journals, NativeCalls& natives);
 
-  Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
-                              BorrowedRef kwnames);
+  Value ApplyAutogradFunction(Activation& act, BorrowedRef apply, PyTypeObject* function,
+                              absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // A function of torch's around the program's, where torch.func's transforms call that. No value: none is active, and
+  // its instructions are captured.
+  std::optional<Value> CallForTransform(Activation& act, BorrowedRef function, absl::Span<const ValueView> args,
+                                        BorrowedRef kwnames);
   absl::StatusOr<tracing::TracedGraph> CloseGraph(absl::Span<const BorrowedRef> outputs);
 
   bool applied() const { return applied_; }
   bool ExchangeApplied(bool applied) { return std::exchange(applied_, applied); }
 
  private:
+  void ReadClass(PyTypeObject* function);
+  void NoteResults(BorrowedRef results);
+
   tracing::Tracer& tracer_;
   FxJournal& fx_;
   BreakController& breaks_;
@@ -44,7 +54,8 @@ class AutogradCalls {
   WriteJournal& writes_;
   NativeArguments& arguments_;
   NativeCalls& natives_;
-  bool applied_ = false;  // a function of torch.autograd
+  bool applied_ = false;      // a function of torch.autograd
+  std::vector<Ref> results_;  // with a history by one
 };
 
 }  // namespace framefuse

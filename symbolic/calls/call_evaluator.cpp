@@ -244,6 +244,10 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
     if (std::optional<Value> done = cached_.DeferHook(function.object, args)) return *std::move(done);
   }
   if (known == KnownFunction::kRepr && of_one) return reprs_.Call(act, function, args[0]);
+  if (known == KnownFunction::kFunctionUnderTransform) {
+    if (std::optional<Value> done = autograd_.CallForTransform(act, function.object, args, kwnames))
+      return *std::move(done);
+  }
   if (IsTransformation(function.object, args))
     return builtins_.torch().transforms().CallTransformation(act, function.object, args, kwnames);
   if (IsTorchLeafFunction(function.object) && !IsInlined(function.object) &&
@@ -310,7 +314,7 @@ Value CallEvaluator::CallBuiltinOfType(Activation& act, ValueView callable, absl
   auto* type = reinterpret_cast<PyTypeObject*>(self);
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
   if (name == "apply" && IsAutogradFunction(self))
-    return autograd_.ApplyAutogradFunction(callable.object, type, args, kwnames);
+    return autograd_.ApplyAutogradFunction(act, callable.object, type, args, kwnames);
   if (name == "__instancecheck__" && args.size() == 1 && !kwnames)
     return CheckInstance(reads_, breaks_, callable, args[0]);
   const CallRule* rule = FindCallRule(self);

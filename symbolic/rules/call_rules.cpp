@@ -344,6 +344,8 @@ bool IsAsKnown(KnownFunction which, PyCodeObject* code) {
     case KnownFunction::kCheck:
     case KnownFunction::kRegisterHook:
     case KnownFunction::kTransform:
+    case KnownFunction::kFunctionApply:
+    case KnownFunction::kFunctionUnderTransform:
       return true;
   }
   return true;

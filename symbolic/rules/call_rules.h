@@ -86,15 +86,17 @@ enum class KnownFunction : std::uint8_t {
   kModuleGetAttr,   // torch.nn.Module.__getattr__, if it looks in _parameters, _buffers and _modules, and nowhere else
   kModuleCall,      // torch.nn.Module.__call__, if it does no more than call _call_impl
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
-  kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
-  kDeepCopy,          // copy.deepcopy
-  kDispatch,          // what finds a function of functools.singledispatch for a class
-  kMakesClass,        // collections.namedtuple
-  kProcessesClass,    // what dataclasses.dataclass calls with the class
-  kRepr,              // what guards a __repr__ of the library's against recursion
-  kCheck,             // torch._check_tensor_all_with
-  kRegisterHook,      // torch.Tensor.register_hook
-  kTransform,         // of torch.func: runs as it is, with frames of the program's evaluated
+  kHiddenFromDynamo,        // what torch._compile._disable_dynamo makes of a function, its __wrapped__
+  kDeepCopy,                // copy.deepcopy
+  kDispatch,                // what finds a function of functools.singledispatch for a class
+  kMakesClass,              // collections.namedtuple
+  kProcessesClass,          // what dataclasses.dataclass calls with the class
+  kRepr,                    // what guards a __repr__ of the library's against recursion
+  kCheck,                   // torch._check_tensor_all_with
+  kRegisterHook,            // torch.Tensor.register_hook
+  kTransform,               // of torch.func: runs as it is, with frames of the program's evaluated
+  kFunctionApply,           // torch.autograd.Function.apply
+  kFunctionUnderTransform,  // what it calls where a transform of torch.func is active
 };
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);

@@ -29,7 +29,7 @@ class Closing {
         origins_(origins),
         graph_input_(inputs.size(), -1) {}
 
-  absl::StatusOr<TracedGraph> Run(bool for_backward) {
+  absl::StatusOr<TracedGraph> Run(absl::Span<const at::Tensor> of_functions, bool for_backward) {
     result_.num_outputs = static_cast<int>(tensors_.size());
     FindWrites();
     if (absl::Status s = CompareInputs(); !s.ok()) return s;
@@ -44,6 +44,7 @@ class Closing {
         return Fail(BreakKind::kMutation, "detach_", "of a written input");
     }
     if (for_backward) {
+      AddResultsOfFunctions(of_functions);
       const CountedReads counted(recorder_, inputs_, tensors_);
       if (absl::Status s = RecordBackward(); !s.ok()) return s;
     }
@@ -188,6 +189,23 @@ class Closing {
       o.input = static_cast<std::int32_t>(i);
       mutated_output_[static_cast<int>(i)] = static_cast<std::int32_t>(graph_.outputs.size());
       graph_.outputs.push_back(o);
+    }
+  }
+
+  // A second derivative comes to the node of a result alone, and else to what its forward did, whose derivative the
+  // Function's backward need not be.
+  void AddResultsOfFunctions(absl::Span<const at::Tensor> results) {
+    const bool was_backward = std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
+                                          [](const ir::Node& n) { return n.phase == ir::Phase::kBackward; });
+    if (was_backward) return;  // which may have used their histories up
+    for (const at::Tensor& t : results) {
+      const auto is_there = [&](const ir::Output& o) { return o.value == ValueOf(t); };
+      if (!t.requires_grad() || t.is_view() || std::any_of(graph_.outputs.begin(), graph_.outputs.end(), is_there))
+        continue;
+      ir::Output o = NewOutput(graph_, t);
+      o.role = ir::OutputRole::kHidden;
+      hidden_.emplace_back(graph_.outputs.size(), t);
+      graph_.outputs.push_back(std::move(o));
     }
   }
 
@@ -480,10 +498,10 @@ class Closing {
 }  // namespace
 
 absl::StatusOr<TracedGraph> CloseRecording(Recorder& recorder, std::vector<InputRecord>& inputs,
-                                           std::vector<at::Tensor> outputs, bool for_backward,
-                                           OriginProvider* origins) {
+                                           std::vector<at::Tensor> outputs, absl::Span<const at::Tensor> of_functions,
+                                           bool for_backward, OriginProvider* origins) {
   try {
-    return Closing(recorder, inputs, std::move(outputs), origins).Run(for_backward);
+    return Closing(recorder, inputs, std::move(outputs), origins).Run(of_functions, for_backward);
   } catch (const c10::Error& error) {  // views that must not be asked for their history after a write, mostly
     recorder.SetPendingBreak({BreakKind::kMutation, "output", error.what_without_backtrace(), {}});
     return absl::FailedPreconditionError(error.what_without_backtrace());

@@ -92,9 +92,10 @@ struct Tracer::State final : OpOrigins, ValueSource, CheckReader, TruthSource {
 // Returns the provider's ids, by node.
 std::vector<std::int32_t> ResolveOrigins(ir::Graph& graph, OriginProvider* origins);
 
-// Ends a recording (close.cpp).
+// Ends a recording (close.cpp). What is `of_functions`, an autograd.Function's, becomes a hidden result.
 absl::StatusOr<TracedGraph> CloseRecording(Recorder& recorder, std::vector<InputRecord>& inputs,
-                                           std::vector<at::Tensor> outputs, bool for_backward, OriginProvider* origins);
+                                           std::vector<at::Tensor> outputs, absl::Span<const at::Tensor> of_functions,
+                                           bool for_backward, OriginProvider* origins);
 
 }  // namespace framefuse::tracing
 

@@ -315,7 +315,8 @@ void Tracer::SetOriginProvider(OriginProvider* provider) { state_->origins = pro
 int Tracer::NodeCount() const { return static_cast<int>(state_->recorder->graph().nodes.size()); }
 std::int64_t Tracer::LiveFakes() { return FakeImpl::LiveCount(); }
 
-absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs, bool for_backward) {
+absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs, bool for_backward,
+                                          absl::Span<const Ref> of_functions) {
   std::vector<at::Tensor> tensors;
   for (BorrowedRef object : outputs) {
     const at::Tensor* t = Unpack(object);
@@ -323,9 +324,13 @@ absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs,
       return absl::InvalidArgumentError("an output is no tensor of this capture");
     tensors.push_back(*t);
   }
+  std::vector<at::Tensor> results;
+  for (const Ref& object : of_functions) {
+    if (ValueOf(object) >= 0) results.push_back(*Unpack(object));
+  }
   TlsScope on(state_->recorder.get());
   absl::StatusOr<TracedGraph> traced =
-      CloseRecording(*state_->recorder, state_->inputs, std::move(tensors), for_backward, state_->origins);
+      CloseRecording(*state_->recorder, state_->inputs, std::move(tensors), results, for_backward, state_->origins);
   if (traced.ok()) traced->leaves_read = traced->leaves_read || state_->leaves_read;
   return traced;
 }

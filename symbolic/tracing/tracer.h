@@ -178,8 +178,9 @@ class Tracer {
   bool RecordsBackward() const;  // Close stands at the backward pass
   // Ends the recording. `outputs` are the fakes that compiled code must return or keep; `for_backward`: record
   // the backward of those that require grad. A break (a change of an input that cannot be replayed) comes back as
-  // FailedPrecondition and is pending too.
-  absl::StatusOr<TracedGraph> Close(absl::Span<const BorrowedRef> outputs, bool for_backward = true);
+  // FailedPrecondition and is pending too. `of_functions`: fakes that an autograd.Function gave.
+  absl::StatusOr<TracedGraph> Close(absl::Span<const BorrowedRef> outputs, bool for_backward = true,
+                                    absl::Span<const Ref> of_functions = {});
   // ---- branches of a conditional (record_branch.h). FailedPrecondition: the message is the break's explanation
   // `readable`: fakes of this attempt that a branch may read. Inputs are known.
   void BeginConditional(const std::vector<Ref>& readable);

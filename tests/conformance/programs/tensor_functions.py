@@ -217,6 +217,19 @@ def conjugates_and_negatives_that_wait():
 
 
 @program
+def constants_with_conjugates_and_negatives_that_wait():
+    """What is computed of constants at capture still waits for its sign, as in eager."""
+
+    def f(x):
+        c = torch.tensor([1.0 + 2.0j, 3.0 - 4.0j, 5.0j])
+        lazy = c.conj()
+        both = torch.view_as_real(lazy.resolve_conj()), lazy.imag * x, torch._neg_view(torch.tensor([1.0, 2.0, 3.0])) + x
+        return *both, lazy * x, lazy.imag.resolve_neg(), lazy.is_conj(), lazy.imag.is_neg()
+
+    return Case(f, vector())
+
+
+@program
 def transforms_of_fourier():
     def f(m):
         y = torch.fft.rfftn(m)
