@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from conformance import global_state
+from conformance import global_state, native_errors
 from conformance.gradients import backward, has_other_strides, tensors_in
 from conformance.program import Args, Case
 from conformance.resized import end_frames_of, resized_calls
@@ -104,7 +104,7 @@ def _make_calls(
 
 def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, observation: Observation, gradients: int) -> None:
     args, kwargs = given
-    output = io.StringIO()
+    output, errors = io.StringIO(), native_errors.position()
     result, error, backward_error = None, None, None
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(output):
         warnings.simplefilter("always")
@@ -137,6 +137,7 @@ def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, obse
             picture.add_exception(path + ".looked.raised", raised)
     picture.lines.append((path + ".stdout", output.getvalue()))
     picture.lines.append((path + ".warnings", tuple(_warning_text(w) for w in caught if not _is_own(w))))
+    picture.lines.append((path + ".stderr", native_errors.warnings_since(errors)))
     picture.lines += [(f"{path}.rng.{name}", state) for name, state in global_state.random_states().items()]
     picture.lines += [(f"{path}.modes.{name}", mode) for name, mode in modes.items()]
     observation.lines += picture.lines

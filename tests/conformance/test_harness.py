@@ -281,6 +281,30 @@ def test_a_refusal_counts_only_where_whole_is_stated():
     assert judge(make_program(case, whole=False), "fullgraph", Refusing()).status == OK
 
 
+class FindsWhatOthersCompiled(Refusing):
+    """Refuses no code that another compiled object has run."""
+
+    def __init__(self):
+        self._known = set()
+
+    def reset(self):
+        self._known.clear()
+
+    def compile(self, f, *, fullgraph=False):
+        refused = fullgraph and f.__code__ not in self._known
+        self._known.add(f.__code__)
+        return super().compile(f, fullgraph=refused)
+
+    def counters(self):
+        return dict.fromkeys(work.COUNTERS, 0) | {"attempts": len(self._known)}
+
+
+def test_what_another_compiled_object_left_is_seen():
+    program = make_program(lambda: Case(lambda x: x * 2, torch.ones(2)), whole=False)
+    for way, status in (("fullgraph", OK), ("fullgraph-behind", LESS)):
+        assert judge(program, way, FindsWhatOthersCompiled(), record=a_record(way=way, refused=1)).status == status
+
+
 class BreaksWrong(PlainPython):
     """Wrong only where the third instruction is forced to break."""
 
@@ -422,12 +446,24 @@ def test_a_compiler_that_never_breaks_fails():
         ({"captured": 1, "nodes": 5, "breaks": 2}, LESS),
         ({"captured": 1, "nodes": 5, "given_up": 1}, OK),
         ({"captured": 1, "nodes": 5, "given_up": 2}, LESS),
+        ({"captured": 1, "nodes": 5, "attempts": 1}, OK),
+        ({"captured": 1, "nodes": 5, "attempts": 2}, LESS),
     ],
 )
 def test_less_work_than_recorded_is_seen(done, status):
     program = make_program(lambda: Case(lambda x: x * 2, torch.ones(2)))
     record = a_record(captures=3, graphs=1, nodes=5, breaks=1, given_up=1)
     assert judge(program, "alone", Doing(**done), record=record).status == status
+
+
+@pytest.mark.parametrize(
+    ("done", "status"),
+    [({"fallbacks": 2}, OK), ({"fallbacks": 3}, OK), ({"fallbacks": 1}, LESS), ({"captured": 2, "fallbacks": 1}, OK)],
+)
+def test_what_python_runs_in_silence_is_seen(done, status):
+    program = make_program(lambda: Case(lambda x: x * 2, torch.ones(2)))
+    record = a_record(captures=1, graphs=1, nodes=5, told=2)
+    assert judge(program, "alone", Doing(**{"captured": 1, "nodes": 5, **done}), record=record).status == status
 
 
 def test_a_program_that_is_not_recorded_must_compile_something():

@@ -54,6 +54,7 @@ class Way:
     about: str
     repeats: bool = False
     fullgraph: bool = False
+    behind: bool = False  # another compiled object, without fullgraph, has run the same code
     threaded: bool = False
     apart: bool = False  # each call in a thread that does nothing else
     leaks: bool = False
@@ -69,6 +70,7 @@ WAYS = {
         Way("between", _between, "inlined between two tensor operations"),
         Way("inlined", _inlined, "inlined two frames deep"),
         Way("fullgraph", _same, "compiled alone with fullgraph", fullgraph=True),
+        Way("fullgraph-behind", _same, "the same, after it ran compiled without", fullgraph=True, behind=True),
         Way("twice", _same, "called again after each state change", repeats=True),
         Way("thread", _between, "called again after each state change, in a thread", repeats=True, threaded=True),
         Way("threads", _same, "the same, each call in a thread of its own", repeats=True, apart=True),
