@@ -31,12 +31,15 @@ class Squares {
     text_ = "graph \"fuzz\" functional\n";
     for (int i = 0; i < 3; ++i) {
       squares_.push_back(next_);
-      text_ += "input %" + std::to_string(next_++) + ": f32[256, 256] argument\n";
+      text_ += "input %" + std::to_string(next_) + ": f32[256, 256]" + Storage() + " argument\n";
+      ++next_;
     }
     const std::size_t nodes = 3 + Pick(8);
     for (std::size_t n = 0; n < nodes; ++n) Node();
+    if (Pick(3) == 0) (void)Turned();
     for (std::size_t k = 0; k < 1 + Pick(3); ++k) Output(squares_[3 + Pick(squares_.size() - 3)]);
     Output(squares_.back());
+    if (!turned_.empty()) Output(turned_.back());
     return text_;
   }
   std::size_t Pick(std::size_t n) { return random_() % n; }
@@ -46,14 +49,24 @@ class Squares {
   void Output(int value) { text_ += "output %" + std::to_string(value) + " user\n"; }
   std::string Define() {
     squares_.push_back(next_);
-    return "%" + std::to_string(next_++) + ": f32[256, 256] = ";
+    const std::string storage = Storage();
+    return "%" + std::to_string(next_++) + ": f32[256, 256]" + storage + " = ";
+  }
+  std::string Storage() const { return "{storage=" + std::to_string(next_) + "}"; }
+  // Products may read it.
+  std::string Turned() {
+    const int of = squares_[Pick(squares_.size())], id = next_++;
+    text_ += "%" + std::to_string(id) + ": f32[256, 256]{strides=[1, 256], storage=" + std::to_string(of) + "} = aten.t(%" +
+             std::to_string(of) + ")\n";
+    turned_.push_back(id);
+    return "%" + std::to_string(id);
   }
 
   void Node() {
     switch (Pick(5)) {
       case 0:
       case 1: {
-        const std::string a = Any(), b = Any();
+        const std::string a = Any(), b = Pick(3) == 0 ? Turned() : Any();
         text_ += Define() + "aten.tanh(" + a + ")\n";
         const std::string bounded = "%" + std::to_string(next_ - 1);
         text_ += Define() + "aten.mm(" + bounded + ", " + b + ")\n";
@@ -80,7 +93,7 @@ class Squares {
 
   std::mt19937 random_;
   std::string text_;
-  std::vector<int> squares_;
+  std::vector<int> squares_, turned_;
   int next_ = 0;
 };
 
