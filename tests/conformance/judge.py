@@ -141,7 +141,8 @@ def _judge_once(
     verdict = Verdict(program.name, way.name, OK)
     refused = way.fullgraph and any(system.is_unsupported(e) for e in actual.raised)
     if before:
-        verdict.work = dataclasses.asdict(Work.between(before, system.counters(), refused))
+        done = dataclasses.replace(Work.between(before, system.counters(), refused), peak=actual.peak)
+        verdict.work = dataclasses.asdict(done)
     if refused:
         first = next(e for e in actual.raised if system.is_unsupported(e))
         if program.whole:

@@ -143,7 +143,7 @@ _TABLE: dict[str, tuple[str, Mapping[str, str]]] = {
     ),
     "one kind of gradient": ("gradients", {"number % len(KINDS)": "0"}),
     "kind that stays": ("observation", {"gradients + number)": "gradients)"}),
-    "forward only": ("observation", {"if not case.forward_only:": "if True:"}),
+    "forward only": ("observation", {"if not case.forward_only:\n                backward_error": "if True:\n                backward_error"}),
     "warnings": ("observation", {"if not _is_own(w)": "if False"}),
     "warnings of libraries": (
         "observation",
@@ -223,6 +223,9 @@ NOT_SEEN_BY_CHECKS = {
     "torch.set_warn_always(warned_always)": "each run sets it",
     "observation.raised.append(error)": "the judge looks there for refusals: test_harness.py",
     "failures.append(error)": "of a factory that raises in a thread: test_harness.py",
+    '_one_call(case, compiled, (case.args, case.kwargs), "call", Observation(), gradients)': "before memory is measured: test_harness.py",
+    "observation.peak = _peak(profile)": "a system's, compared with the saved list: test_harness.py",
+    "backward(result, gradients)": "as its memory is measured: test_harness.py",
     "thread.join()": "a run that is compared before it has ended is a race",
     "differences.sort(key=lambda text: 0 if text.split(': expected')[0]"
     ".endswith(('.raised.type', '.raised.text')) else 1)": "what is told first",

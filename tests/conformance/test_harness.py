@@ -285,7 +285,7 @@ class FindsWhatOthersCompiled(Refusing):
     """Refuses no code that another compiled object has run."""
 
     def __init__(self):
-        self._known = set()
+        self._known, self._attempts = set(), 0
 
     def reset(self):
         self._known.clear()
@@ -293,10 +293,11 @@ class FindsWhatOthersCompiled(Refusing):
     def compile(self, f, *, fullgraph=False):
         refused = fullgraph and f.__code__ not in self._known
         self._known.add(f.__code__)
+        self._attempts += 1
         return super().compile(f, fullgraph=refused)
 
     def counters(self):
-        return dict.fromkeys(work.COUNTERS, 0) | {"attempts": len(self._known)}
+        return dict.fromkeys(work.COUNTERS, 0) | {"attempts": self._attempts}
 
 
 def test_what_another_compiled_object_left_is_seen():
@@ -464,6 +465,39 @@ def test_what_python_runs_in_silence_is_seen(done, status):
     program = make_program(lambda: Case(lambda x: x * 2, torch.ones(2)))
     record = a_record(captures=1, graphs=1, nodes=5, told=2)
     assert judge(program, "alone", Doing(**{"captured": 1, "nodes": 5, **done}), record=record).status == status
+
+
+class Greedy(PlainPython):
+    """Holds memory that it does not need: in the first call, in each, or in the backward."""
+
+    def __init__(self, where, size=4096):
+        self._where, self._size = where, size
+
+    def counters(self):
+        return dict.fromkeys(work.COUNTERS, 0)
+
+    def compile(self, f, *, fullgraph=False):
+        calls = []
+
+        def call(x):
+            calls.append(1)
+            y = f(x)
+            if self._where == "call" or (self._where == "first" and len(calls) == 1):
+                torch.empty(self._size)
+            if self._where == "backward":
+                y.register_hook(lambda gradient: (torch.empty(self._size), None)[1])
+            return y
+
+        return call
+
+
+@pytest.mark.parametrize(("where", "size", "status"), [("first", 4096, OK), ("call", 4096, LESS), ("backward", 4096, LESS), ("call", 16, OK)])
+def test_more_memory_than_recorded_is_seen(where, size, status):
+    program = make_program(lambda: Case(lambda x: x * 2, torch.ones(2, requires_grad=True)))
+    used = judge(program, "memory", Doing(attempts=1)).work["peak"]
+    record = a_record(way="memory", peak=used)
+    verdict = judge(program, "memory", Greedy(where, size))
+    assert bool(record.less(program.name, "memory", work.Work(**{**verdict.work, "attempts": 1}))) == (status == LESS)
 
 
 def test_a_program_that_is_not_recorded_must_compile_something():

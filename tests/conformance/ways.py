@@ -58,6 +58,7 @@ class Way:
     threaded: bool = False
     apart: bool = False  # each call in a thread that does nothing else
     leaks: bool = False
+    memory: bool = False
     breaks: bool = False
     fx: bool = False
     sizes: bool = False
@@ -75,6 +76,7 @@ WAYS = {
         Way("thread", _between, "called again after each state change, in a thread", repeats=True, threaded=True),
         Way("threads", _same, "the same, each call in a thread of its own", repeats=True, apart=True),
         Way("leaks", _between, "live tensors and reference counts after it", repeats=True, leaks=True),
+        Way("memory", _same, "the most memory that a call holds at a time", memory=True),
         Way("breaks", _same, "a break forced before every instruction in turn", repeats=True, breaks=True),
         Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),
         Way("sizes", _same, "with all sizes symbolic, called again after each state change and with other sizes", repeats=True, sizes=True),

@@ -20,6 +20,9 @@ from conformance import results_files
 # How deep a recursion goes depends on the caller's own depth.
 _LEAST = 0.95
 
+# Bytes: when garbage in cycles goes is up to the collector.
+_SLACK = 1024
+
 # What a system counts (systems.py).
 COUNTERS = ("attempts", "captured", "graphs", "nodes", "breaks", "given_up", "fallbacks")
 
@@ -28,8 +31,8 @@ COUNTERS = ("attempts", "captured", "graphs", "nodes", "breaks", "given_up", "fa
 class Work:
     """Of one run. `attempts`: captures begun, whatever became of them; `breaks`: graph breaks; `reached`: breaks forced by a
     way that has them; `refused`: 1 where fullgraph was refused; `given_up`: calls whose graph had begun when Python took
-    over. What such a graph would have got wrong is right then. `told`: frames that the system says it left to Python. (Of the
-    last two, None: not recorded.)"""
+    over. What such a graph would have got wrong is right then. `told`: frames that the system says it left to Python. `peak`:
+    the most bytes that a call holds. (Of the last three, None: not recorded.)"""
 
     attempts: int = 0
 
@@ -41,6 +44,7 @@ class Work:
     refused: int = 0
     given_up: int | None = None
     told: int | None = None
+    peak: int | None = None
 
     @classmethod
     def between(cls, before: dict[str, float], after: dict[str, float], refused: bool = False) -> Work:
@@ -90,6 +94,8 @@ class Record:
         ]
         if recorded.told is not None and (work.told or 0) < recorded.told and work.captures <= recorded.captures:
             details.append(f"work: expected to hear of {recorded.told} frames that Python ran, heard of {work.told}")
+        if recorded.peak is not None and (work.peak or 0) > recorded.peak + _SLACK:
+            details.append(f"work: expected at most {recorded.peak} bytes at a time, got {work.peak}")
         return details
 
     def has_breaks(self, program: str) -> bool:
