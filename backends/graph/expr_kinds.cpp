@@ -85,14 +85,16 @@ constexpr ExprKindRow Leaf(ExprKind kind) {
   return {kind, Notation::kLeaf, "", kAtom, 0, false, std::nullopt, &Itself, &ItselfOfFloats, nullptr};
 }
 
-#define FF_INTEGERS(value) [](std::int64_t a, std::int64_t b, bool* fits) -> std::int64_t { \
-  (void)a, (void)b, (void)fits;                                                              \
-  return value;                                                                              \
-}
-#define FF_FLOATS(value) [](double a, double b) -> double { \
-  (void)a, (void)b;                                          \
-  return value;                                              \
-}
+#define FF_INTEGERS(value)                                         \
+  [](std::int64_t a, std::int64_t b, bool* fits) -> std::int64_t { \
+    (void)a, (void)b, (void)fits;                                  \
+    return value;                                                  \
+  }
+#define FF_FLOATS(value)             \
+  [](double a, double b) -> double { \
+    (void)a, (void)b;                \
+    return value;                    \
+  }
 
 constexpr ExprKindRow Infix(ExprKind kind, const char* text, Precedence level, bool commutes,
                             decltype(ExprKindRow::of_integers) of_integers,
@@ -116,13 +118,13 @@ constexpr ExprKindRow Extremum(ExprKind kind, const char* name, decltype(ExprKin
 }
 
 // Integers and floats are compared alike.
-#define FF_TRUTH(kind, notation, text, level, operands, commutes, value)                  \
-  {                                                                                       \
+#define FF_TRUTH(kind, notation, text, level, operands, commutes, value)                             \
+  {                                                                                                  \
     kind, notation, text, level, operands, commutes, NumberType::kBool, FF_INTEGERS(value), nullptr, \
-        [](double a, double b, bool* fits) -> std::int64_t {                              \
-          (void)a, (void)b, (void)fits;                                                   \
-          return value;                                                                   \
-        }                                                                                 \
+        [](double a, double b, bool* fits) -> std::int64_t {                                         \
+          (void)a, (void)b, (void)fits;                                                              \
+          return value;                                                                              \
+        }                                                                                            \
   }
 
 constexpr ExprKindRow kRows[] = {

@@ -1,5 +1,6 @@
 // What is known of each kind of expression, a row each: how it is written, and what it computes of its operands.
-// Invariant: each ExprKind has its row, in the order of the enumeration; one that is added without a row does not compile.
+// Invariant: each ExprKind has its row, in the order of the enumeration; one that is added without a row does not
+// compile.
 #ifndef FRAMEFUSE_BACKENDS_GRAPH_EXPR_KINDS_H_
 #define FRAMEFUSE_BACKENDS_GRAPH_EXPR_KINDS_H_
 

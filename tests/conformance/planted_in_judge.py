@@ -223,9 +223,9 @@ NOT_SEEN_BY_CHECKS = {
     "torch.set_warn_always(warned_always)": "each run sets it",
     "observation.raised.append(error)": "the judge looks there for refusals: test_harness.py",
     "failures.append(error)": "of a factory that raises in a thread: test_harness.py",
-    '_one_call(case, compiled, (case.args, case.kwargs), "call", Observation(), gradients)': "before memory is measured: test_harness.py",
-    "observation.peak = _peak(profile)": "a system's, compared with the saved list: test_harness.py",
-    "backward(result, gradients)": "as its memory is measured: test_harness.py",
+    '_one_call(case, compiled, (case.args, case.kwargs), "call", Observation(), gradients)': "before memory is measured: test_work.py",
+    "observation.peak = _peak(profile)": "a system's, compared with the saved list: test_work.py",
+    "backward(result, gradients)": "as its memory is measured: test_work.py",
     "thread.join()": "a run that is compared before it has ended is a race",
     "differences.sort(key=lambda text: 0 if text.split(': expected')[0]"
     ".endswith(('.raised.type', '.raised.text')) else 1)": "what is told first",

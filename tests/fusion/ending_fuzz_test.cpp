@@ -56,8 +56,8 @@ class Squares {
   // Products may read it.
   std::string Turned() {
     const int of = squares_[Pick(squares_.size())], id = next_++;
-    text_ += "%" + std::to_string(id) + ": f32[256, 256]{strides=[1, 256], storage=" + std::to_string(of) + "} = aten.t(%" +
-             std::to_string(of) + ")\n";
+    text_ += "%" + std::to_string(id) + ": f32[256, 256]{strides=[1, 256], storage=" + std::to_string(of) +
+             "} = aten.t(%" + std::to_string(of) + ")\n";
     turned_.push_back(id);
     return "%" + std::to_string(id);
   }

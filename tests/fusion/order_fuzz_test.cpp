@@ -111,8 +111,8 @@ std::string WhatStandsBehindAWait(const ir::Graph& graph, const Steps& steps, st
   for (std::size_t s = wait + 1; s < steps.size(); ++s) {
     const std::vector<ir::ValueId> reads = steps[s]->Reads();
     if (std::any_of(reads.begin(), reads.end(), [&](ir::ValueId v) { return waited.contains(v); })) return "";
-    if (!Waits(graph, *steps[s])) return "step " + std::to_string(s) + " could have run before the wait " +
-                                         std::to_string(wait);
+    if (!Waits(graph, *steps[s]))
+      return "step " + std::to_string(s) + " could have run before the wait " + std::to_string(wait);
   }
   return "";
 }
