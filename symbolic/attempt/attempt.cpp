@@ -367,6 +367,7 @@ class Driver {
     entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
     entry.expects.unbacked = settings_.unbacked;
     result_.nodes = NodeCountOf(closed.graph);
+    if (closed.graph.graph != nullptr) result_.symbols = std::ssize(closed.graph.graph->exprs.symbols());
     // Torch's state is set by the entry itself.
     const bool no_tensor_work = result_.nodes == 0 && (for_python || capture.fx().nodes().empty());
     const bool sets_gradients = !for_python && !closed.graph.gradient_effects.empty();

@@ -68,11 +68,13 @@ def test_a_compiler_that_never_breaks_fails():
         ({"captured": 1, "nodes": 5, "given_up": 2}, LESS),
         ({"captured": 1, "nodes": 5, "attempts": 1}, OK),
         ({"captured": 1, "nodes": 5, "attempts": 2}, LESS),
+        ({"captured": 1, "nodes": 5, "symbols": 2}, OK),
+        ({"captured": 1, "nodes": 5, "symbols": 3}, LESS),
     ],
 )
 def test_less_work_than_recorded_is_seen(done, status):
     program = make_program(lambda: Case(lambda x: x * 2, torch.ones(2)))
-    record = a_record(captures=3, graphs=1, nodes=5, breaks=1, given_up=1)
+    record = a_record(captures=3, graphs=1, nodes=5, breaks=1, given_up=1, symbols=2)
     assert judge(program, "alone", Doing(**done), record=record).status == status
 
 
