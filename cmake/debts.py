@@ -24,7 +24,7 @@ DEFAULTS = {
     "backends/emit/expand_math.cpp": 1,
     "backends/emit/ptx/body.cpp": 2,
     "backends/emit/x86/operations.cpp": 2,
-    "backends/kernel_ir/evaluate.cpp": 4,
+    "backends/kernel_ir/evaluate.cpp": 2,
     "backends/kernel_ir/kernel.cpp": 1,
     "backends/kernel_ir/print.cpp": 1,
     "backends/kernel_ir/verify.cpp": 1,

@@ -195,6 +195,7 @@ py::dict StatisticsToPython() {
   result["attempts"] = statistics.attempts;
   result["graphs"] = statistics.graphs;
   result["nodes"] = statistics.nodes;
+  result["symbols"] = statistics.symbols;
   result["graph_breaks"] = statistics.graph_breaks;
   result["recompiles"] = statistics.recompiles;
   result["hits"] = statistics.hits;

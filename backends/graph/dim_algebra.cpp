@@ -254,48 +254,18 @@ DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
   if (e.left == kNoExpr || e.right == kNoExpr || e.type != NumberType::kInt) return {};
   const Bounds left = BoundsOf(SumOf(Dim::OfExpr(e.left)));
   const Bounds right = BoundsOf(SumOf(Dim::OfExpr(e.right)));
-  switch (e.kind) {
-    case ExprKind::kFloorDiv: {
-      // By at least 1: what is not negative does not grow.
-      if (right.low.value_or(0) < 1) return {};
-      const bool constant = right.low == right.high;
-      Bounds bounds;
-      if (left.low && constant) bounds.low = FloorQuotient(*left.low, *right.low);
-      if (left.low && !constant && *left.low >= 0) bounds.low = 0;
-      if (left.high && *left.high >= 0) bounds.high = FloorQuotient(*left.high, *right.low);
-      return bounds;
-    }
-    case ExprKind::kMod:
-      if (right.low.value_or(0) < 1) return {};
-      return {0, Plus(right.high, -1)};
-    case ExprKind::kMin:
-      return OfMinimum(left, right);
-    case ExprKind::kMax:
-      return OfMaximum(left, right);
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-    case ExprKind::kAdd:
-    case ExprKind::kMul:
-    case ExprKind::kNeg:
-    case ExprKind::kTrueDiv:
-    case ExprKind::kPow:
-    case ExprKind::kToFloat:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
-#include "backends/graph/float_functions.def"
-    case ExprKind::kEq:
-    case ExprKind::kNe:
-    case ExprKind::kLt:
-    case ExprKind::kLe:
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-    case ExprKind::kNot:
-      break;
-  }
-  return {};
+  if (e.kind == ExprKind::kMin) return OfMinimum(left, right);
+  if (e.kind == ExprKind::kMax) return OfMaximum(left, right);
+  // By at least 1: what is not negative does not grow.
+  if (right.low.value_or(0) < 1) return {};
+  if (e.kind == ExprKind::kMod) return {0, Plus(right.high, -1)};
+  if (e.kind != ExprKind::kFloorDiv) return {};
+  const bool constant = right.low == right.high;
+  Bounds bounds;
+  if (left.low && constant) bounds.low = FloorQuotient(*left.low, *right.low);
+  if (left.low && !constant && *left.low >= 0) bounds.low = 0;
+  if (left.high && *left.high >= 0) bounds.high = FloorQuotient(*left.high, *right.low);
+  return bounds;
 }
 
 // Products of what is not negative grow with each factor; of others nothing is said.

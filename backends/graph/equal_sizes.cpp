@@ -10,6 +10,16 @@
 namespace framefuse::ir {
 namespace {
 
+// Operations on integers that the algebra brings to its normal form.
+constexpr std::pair<ExprKind, Dim (DimAlgebra::*)(Dim, Dim)> kByAlgebra[] = {
+    {ExprKind::kAdd, &DimAlgebra::Add},
+    {ExprKind::kMul, &DimAlgebra::Multiply},
+    {ExprKind::kFloorDiv, &DimAlgebra::FloorDivide},
+    {ExprKind::kMod, &DimAlgebra::Modulo},
+    {ExprKind::kMin, &DimAlgebra::Minimum},
+    {ExprKind::kMax, &DimAlgebra::Maximum},
+};
+
 class Joiner {
  public:
   explicit Joiner(const ExprTable& from) : from_(from), equal_to_(from.symbols().size()) {
@@ -145,40 +155,9 @@ class Joiner {
     const Dim left = part(e.left), right = part(e.right);
     DimAlgebra algebra(table_);
     if (e.type != NumberType::kInt) return table_.Make(e.kind, left, right);
-    switch (e.kind) {
-      case ExprKind::kAdd:
-        return algebra.Add(left, right);
-      case ExprKind::kMul:
-        return algebra.Multiply(left, right);
-      case ExprKind::kNeg:
-        return algebra.Negate(left);
-      case ExprKind::kFloorDiv:
-        return algebra.FloorDivide(left, right);
-      case ExprKind::kMod:
-        return algebra.Modulo(left, right);
-      case ExprKind::kMin:
-        return algebra.Minimum(left, right);
-      case ExprKind::kMax:
-        return algebra.Maximum(left, right);
-      case ExprKind::kConstant:
-      case ExprKind::kSymbol:
-      case ExprKind::kTrueDiv:
-      case ExprKind::kPow:
-      case ExprKind::kToFloat:
-      case ExprKind::kToInt:
-      case ExprKind::kFloor:
-      case ExprKind::kCeil:
-      case ExprKind::kRound:
-#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
-#include "backends/graph/float_functions.def"
-      case ExprKind::kEq:
-      case ExprKind::kNe:
-      case ExprKind::kLt:
-      case ExprKind::kLe:
-      case ExprKind::kAnd:
-      case ExprKind::kOr:
-      case ExprKind::kNot:
-        break;
+    if (e.kind == ExprKind::kNeg) return algebra.Negate(left);
+    for (const auto& [kind, operation] : kByAlgebra) {
+      if (kind == e.kind) return (algebra.*operation)(left, right);
     }
     return table_.Make(e.kind, left, right);
   }

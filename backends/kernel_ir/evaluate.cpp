@@ -5,6 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/check.h"
+
 namespace framefuse::kernel_ir {
 namespace {
 
@@ -99,110 +101,108 @@ bool EvaluateArith(const Inst& inst, void* out, const void* a, const void* b, in
 }
 
 template <typename T>
-bool EvaluateFunction(const Inst& inst, void* out, const void* a, const void* b, int n) {
+void EvaluateFunction(const Inst& inst, void* out, const void* a, const void* b, int n) {
   switch (inst.op) {
     case Op::kExp:
-      return Map1<T>(out, a, n, [](T x) { return std::exp(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::exp(x); });
     case Op::kExpm1:
-      return Map1<T>(out, a, n, [](T x) { return std::expm1(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::expm1(x); });
     case Op::kExp2:
-      return Map1<T>(out, a, n, [](T x) { return std::exp2(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::exp2(x); });
     case Op::kLog:
-      return Map1<T>(out, a, n, [](T x) { return std::log(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::log(x); });
     case Op::kLog1p:
-      return Map1<T>(out, a, n, [](T x) { return std::log1p(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::log1p(x); });
     case Op::kLog2:
-      return Map1<T>(out, a, n, [](T x) { return std::log2(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::log2(x); });
     case Op::kLog10:
-      return Map1<T>(out, a, n, [](T x) { return std::log10(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::log10(x); });
     case Op::kTanh:
-      return Map1<T>(out, a, n, [](T x) { return std::tanh(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::tanh(x); });
     case Op::kErf:
-      return Map1<T>(out, a, n, [](T x) { return std::erf(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::erf(x); });
     case Op::kErfc:
-      return Map1<T>(out, a, n, [](T x) { return std::erfc(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::erfc(x); });
     case Op::kSigmoid:
-      return Map1<T>(out, a, n,
-                     [](T x) {
-                       const T e = std::exp(-std::fabs(x));
-                       return (x >= 0 ? T{1} : e) / (T{1} + e);
-                     }),
-             true;
+      return Map1<T>(out, a, n, [](T x) {
+        const T e = std::exp(-std::fabs(x));
+        return (x >= 0 ? T{1} : e) / (T{1} + e);
+      });
     case Op::kSin:
-      return Map1<T>(out, a, n, [](T x) { return std::sin(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::sin(x); });
     case Op::kCos:
-      return Map1<T>(out, a, n, [](T x) { return std::cos(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::cos(x); });
     case Op::kTan:
-      return Map1<T>(out, a, n, [](T x) { return std::tan(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::tan(x); });
     case Op::kAsin:
-      return Map1<T>(out, a, n, [](T x) { return std::asin(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::asin(x); });
     case Op::kAcos:
-      return Map1<T>(out, a, n, [](T x) { return std::acos(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::acos(x); });
     case Op::kAtan:
-      return Map1<T>(out, a, n, [](T x) { return std::atan(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::atan(x); });
     case Op::kSinh:
-      return Map1<T>(out, a, n, [](T x) { return std::sinh(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::sinh(x); });
     case Op::kCosh:
-      return Map1<T>(out, a, n, [](T x) { return std::cosh(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::cosh(x); });
     case Op::kPow:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return std::pow(x, y); }), true;
+      return Map2<T>(out, a, b, n, [](T x, T y) { return std::pow(x, y); });
     case Op::kAtan2:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return std::atan2(x, y); }), true;
+      return Map2<T>(out, a, b, n, [](T x, T y) { return std::atan2(x, y); });
     case Op::kFmod:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return std::fmod(x, y); }), true;
+      return Map2<T>(out, a, b, n, [](T x, T y) { return std::fmod(x, y); });
     default:
-      return false;
+      FF_CHECK(false) << Name(inst.op) << " is not evaluated for this type";
   }
 }
 
 template <typename T>
-bool EvaluateFloat(const Inst& inst, void* out, const void* a, const void* b, const void* c, int n) {
+void EvaluateFloat(const Inst& inst, void* out, const void* a, const void* b, const void* c, int n) {
   switch (inst.op) {
     case Op::kDiv:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return x / y; }), true;
+      return Map2<T>(out, a, b, n, [](T x, T y) { return x / y; });
     case Op::kFma: {
       const auto *x = static_cast<const T*>(a), *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
       for (int i = 0; i < n; ++i) static_cast<T*>(out)[i] = std::fma(x[i], y[i], z[i]);
-      return true;
+      return;
     }
     case Op::kFloor:
-      return Map1<T>(out, a, n, [](T x) { return std::floor(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::floor(x); });
     case Op::kCeil:
-      return Map1<T>(out, a, n, [](T x) { return std::ceil(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::ceil(x); });
     case Op::kTrunc:
-      return Map1<T>(out, a, n, [](T x) { return std::trunc(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::trunc(x); });
     case Op::kRound:
-      return Map1<T>(out, a, n, [](T x) { return std::nearbyint(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::nearbyint(x); });
     case Op::kSqrt:
-      return Map1<T>(out, a, n, [](T x) { return std::sqrt(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return std::sqrt(x); });
     case Op::kRsqrt:
-      return Map1<T>(out, a, n, [](T x) { return T{1} / std::sqrt(x); }), true;
+      return Map1<T>(out, a, n, [](T x) { return T{1} / std::sqrt(x); });
     case Op::kReciprocal:
     case Op::kReciprocal14:
-      return Map1<T>(out, a, n, [](T x) { return T{1} / x; }), true;
+      return Map1<T>(out, a, n, [](T x) { return T{1} / x; });
     default:
-      return EvaluateFunction<T>(inst, out, a, b, n);
+      EvaluateFunction<T>(inst, out, a, b, n);
   }
 }
 
 template <typename T>
-bool EvaluateInt(const Inst& inst, void* out, const void* a, const void* b, int n) {
+void EvaluateInt(const Inst& inst, void* out, const void* a, const void* b, int n) {
   const int shift = static_cast<int>(inst.imm);
   switch (inst.op) {
     case Op::kAnd:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return x & y; }), true;
+      return Map2<T>(out, a, b, n, [](T x, T y) { return x & y; });
     case Op::kOr:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return x | y; }), true;
+      return Map2<T>(out, a, b, n, [](T x, T y) { return x | y; });
     case Op::kXor:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return x ^ y; }), true;
+      return Map2<T>(out, a, b, n, [](T x, T y) { return x ^ y; });
     case Op::kNot:
-      return Map1<T>(out, a, n, [](T x) { return ~x; }), true;
+      return Map1<T>(out, a, n, [](T x) { return ~x; });
     case Op::kShl:
-      return Map1<T>(out, a, n, [=](T x) { return static_cast<T>(static_cast<Unsigned<T>>(x) << shift); }), true;
+      return Map1<T>(out, a, n, [=](T x) { return static_cast<T>(static_cast<Unsigned<T>>(x) << shift); });
     case Op::kShr:
-      return Map1<T>(out, a, n, [=](T x) { return x >> shift; }), true;
+      return Map1<T>(out, a, n, [=](T x) { return x >> shift; });
     default:
-      return false;
+      FF_CHECK(false) << Name(inst.op) << " is not evaluated for this type";
   }
 }
 

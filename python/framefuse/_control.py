@@ -176,7 +176,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 
 def statistics() -> "dict[str, float]":
-    """Counters since the process started: captures, graphs, their nodes, graph_breaks, recompiles, hits,
+    """Counters since the process started: captures, graphs, their nodes and symbols, graph_breaks, recompiles, hits,
     eager_fallbacks, live_fakes, seconds.
 
     `eager_fallbacks` counts the frames that ran as Python inside compiled calls, `eager_fallbacks.KIND` those of a kind;

@@ -367,12 +367,12 @@ class Driver {
     entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
     entry.expects.unbacked = settings_.unbacked;
     result_.nodes = NodeCountOf(closed.graph);
+    if (closed.graph.graph != nullptr) result_.symbols = std::ssize(closed.graph.graph->exprs.symbols());
     // Torch's state is set by the entry itself.
     const bool no_tensor_work = result_.nodes == 0 && (for_python || capture.fx().nodes().empty());
     const bool sets_gradients = !for_python && !closed.graph.gradient_effects.empty();
-    const bool asks_for_grad =
-        !for_python && std::any_of(closed.graph.inputs.begin(), closed.graph.inputs.end(),
-                                   [](const tracing::TracedInput& in) { return in.asked_for_grad; });
+    const auto asks = [](const tracing::TracedInput& in) { return in.asked_for_grad; };
+    const bool asks_for_grad = !for_python && absl::c_any_of(closed.graph.inputs, asks);
     const bool has_work = !no_tensor_work || !closed.fx_outputs.empty() || sets_gradients || asks_for_grad;
     if (no_tensor_work && !entry.resume) result_.nothing_to_do = true;
     if (for_python && has_work && !BuildForPython(capture, closed)) return;

@@ -45,6 +45,7 @@ struct AttemptResult {
   std::optional<Raised> raised;                       // the program raised: run it as Python, try again next time
   std::optional<GraphBreakReason> unconfirmed_error;  // the one that escaped: Python may not get it
   std::int64_t nodes = 0;                             // of the entry's graph
+  std::int64_t symbols = 0;                           // the same
   bool nothing_to_do = false;                         // no tensor work from here on: not worth another attempt
   absl::Status error;                                 // a bug of ours or a backend that failed
   Ref backend_error;                                  // with `error`: what an FX backend raised

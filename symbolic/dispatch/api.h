@@ -116,6 +116,7 @@ struct Statistics {
   std::int64_t attempts = 0;  // including those dropped
   std::int64_t graphs = 0;    // entries with at least one operation
   std::int64_t nodes = 0;     // of those entries' graphs, as recorded
+  std::int64_t symbols = 0;   // numbers of theirs that calls bring
   std::int64_t graph_breaks = 0;
   std::int64_t recompiles = 0;       // captures of a code object that had an entry
   std::int64_t hits = 0;             // calls answered by an entry

@@ -377,6 +377,7 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     ++statistics.captures;
     if (attempt.entry->executable != nullptr) ++statistics.graphs;
     statistics.nodes += attempt.nodes;
+    statistics.symbols += attempt.symbols;
     site.retries.NoteSuccess();
     LogEntry(*attempt.entry, ShownCode(view));
     LogTimes(attempt, ShownCode(view));

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/frames/installed_code.h"
 #include "symbolic/frames/user_stack.h"
@@ -29,15 +30,22 @@ bool IsUsers(PyCodeObject* code) {
   return at.is_user;
 }
 
+// Whether torch's call of a module defines it for itself: where hooks are called.
+bool IsOfModuleCall(PyCodeObject* code) {
+  return IsTorchCode(code) && absl::StartsWith(QualifiedNameOf(code), "Module._call_impl.<locals>.");
+}
+
 }  // namespace
 
 void FrameStack::Push(Activation* act) {
-  origins_.NoteCode(frame_ops::Code(act->frame));
+  PyCodeObject* const code = frame_ops::Code(act->frame);
+  origins_.NoteCode(code);
   all_.push_back(act);
   // Asked now: when the attempt is being closed, the frame's slots are empty.
-  const bool calls_module = CallsModule(act->frame);
-  forwards_.push_back(calls_module ? RefOf<PyCodeObject>::Create(ShownCode(frame_ops::View(act->frame)))
-                                   : RefOf<PyCodeObject>());
+  RefOf<PyCodeObject> forward;
+  if (CallsModule(act->frame)) forward = RefOf<PyCodeObject>::Create(ShownCode(frame_ops::View(act->frame)));
+  if (!forwards_.empty() && forwards_.back() && IsOfModuleCall(code)) forward = forwards_.back();
+  forwards_.push_back(std::move(forward));
 }
 
 void FrameStack::PushRoot(Activation* act) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "backends/graph/expr_kinds.h"
 #include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
@@ -154,44 +155,15 @@ void Sizes::Narrow(ExprKind comparison, Dim a, Dim b) {
   ir::Symbol& symbol = Table().symbol(linear->symbol);
   const bool rises = linear->factor == 1;
   const std::int64_t root = rises ? -linear->rest : linear->rest;  // where the two are equal
-  switch (comparison) {
-    case ExprKind::kEq:
-      symbol.min = symbol.max = root;
-      break;
-    case ExprKind::kNe:
-      if (symbol.min == root) ++symbol.min;
-      if (symbol.max == root) --symbol.max;
-      break;
-    case ExprKind::kLt:
-      if (rises) symbol.max = std::min(symbol.max, root - 1);
-      if (!rises) symbol.min = std::max(symbol.min, root + 1);
-      break;
-    case ExprKind::kLe:
-      if (rises) symbol.max = std::min(symbol.max, root);
-      if (!rises) symbol.min = std::max(symbol.min, root);
-      break;
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-    case ExprKind::kAdd:
-    case ExprKind::kMul:
-    case ExprKind::kFloorDiv:
-    case ExprKind::kMod:
-    case ExprKind::kMin:
-    case ExprKind::kMax:
-    case ExprKind::kNeg:
-    case ExprKind::kTrueDiv:
-    case ExprKind::kPow:
-    case ExprKind::kToFloat:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
-#include "backends/graph/float_functions.def"
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-    case ExprKind::kNot:
-      break;
+  if (comparison == ExprKind::kEq) {
+    symbol.min = symbol.max = root;
+  } else if (comparison == ExprKind::kNe) {
+    if (symbol.min == root) ++symbol.min;
+    if (symbol.max == root) --symbol.max;
+  } else {
+    const int step = comparison == ExprKind::kLt ? 1 : 0;
+    if (rises) symbol.max = std::min(symbol.max, root - step);
+    if (!rises) symbol.min = std::max(symbol.min, root + step);
   }
 }
 
@@ -257,39 +229,11 @@ bool Sizes::DecideBool(Dim condition) {
   ir::ExprTable& table = Table();
   const ir::Expr e = table[condition.expr];
   const auto part = [](ir::ExprId id) { return Dim::OfExpr(id); };
-  switch (e.kind) {
-    case ExprKind::kConstant:
-      return e.value != 0;
-    case ExprKind::kEq:
-    case ExprKind::kNe:
-    case ExprKind::kLt:
-    case ExprKind::kLe:
-      return Decide(e.kind, OperandOf(e.left), OperandOf(e.right));
-    case ExprKind::kAnd:
-      return DecideBool(part(e.left)) && DecideBool(part(e.right));
-    case ExprKind::kOr:
-      return DecideBool(part(e.left)) || DecideBool(part(e.right));
-    case ExprKind::kNot:
-      return !DecideBool(part(e.left));
-    case ExprKind::kSymbol:
-    case ExprKind::kAdd:
-    case ExprKind::kMul:
-    case ExprKind::kFloorDiv:
-    case ExprKind::kMod:
-    case ExprKind::kMin:
-    case ExprKind::kMax:
-    case ExprKind::kNeg:
-    case ExprKind::kTrueDiv:
-    case ExprKind::kPow:
-    case ExprKind::kToFloat:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
-#include "backends/graph/float_functions.def"
-      break;
-  }
+  if (e.kind == ExprKind::kConstant) return e.value != 0;
+  if (e.kind == ExprKind::kNot) return !DecideBool(part(e.left));
+  if (e.kind == ExprKind::kAnd) return DecideBool(part(e.left)) && DecideBool(part(e.right));
+  if (e.kind == ExprKind::kOr) return DecideBool(part(e.left)) || DecideBool(part(e.right));
+  if (ir::IsPredicate(e.kind)) return Decide(e.kind, OperandOf(e.left), OperandOf(e.right));
   return Decide(ExprKind::kNe, condition, Dim(0));
 }
 

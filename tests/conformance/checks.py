@@ -17,7 +17,7 @@ from typing import Any
 
 from torch.utils.hooks import RemovableHandle
 
-from conformance import global_state
+from conformance import global_state, native_errors
 from conformance.program import Case, Program
 from conformance.ways import WAYS
 
@@ -104,7 +104,8 @@ def _modules_put_back() -> Iterator[None]:
 
 def _lines(judging: types.SimpleNamespace, check: Check, differs: bool) -> list[Any]:
     program = Program("test/check", "test", lambda: check.build(differs), True, None, None, (), None, (3, 11))
-    return judging.judge._observe_and_forget(program, WAYS[check.way], None, check.number).lines
+    with native_errors.as_file():
+        return judging.judge._observe_and_forget(program, WAYS[check.way], None, check.number).lines
 
 
 def failure(judging: types.SimpleNamespace, check: Check) -> str | None:

@@ -39,6 +39,8 @@ doing("type of what is raised", fails(ValueError, "e"), fails(TypeError, "e"))
 doing("text of what is raised", fails(ValueError, "e"), fails(ValueError, "f"))
 doing("order of the parts", lambda: [1, {"a": 1, 1: 2}], lambda: [1, {1: 2, "a": 1}])
 doing("stdout", lambda: print("a"), lambda: print("b"))
+doing("what C++ code warns of on stderr", lambda: None, lambda: os.write(2, b"[W1130 07:35:04.12 a.cpp:1] Warning: a\n") and None)
+doing("text on stderr", *(lambda text=text: os.write(2, b"[W1130 07:35:04.12 a.cpp:1] %s\n" % text) and None for text in (b"a", b"b")))
 doing("no stdout", lambda: None, lambda: print("b"))
 
 
@@ -60,6 +62,36 @@ doing("category of a warning", warning(), warning(kind=DeprecationWarning))
 doing("line of a warning", warning(), as_program(warning_of_another_line))
 doing("warning of a library", lambda: None, lambda: warnings.warn_explicit("a", UserWarning, "library.py", 1))
 doing("second warning", warning(), lambda: (warning()(), warning()())[0])
+
+
+_PLACES = []  # kept, so that each is another one
+
+
+def text_of_an_object(end=""):
+    _PLACES.append(object())
+    return f"{_PLACES[-1]!r} {end}"
+
+
+def of_texts(name, one, other):
+    """What differs is beside the address of an object, which differs in each run."""
+
+    def build(differs):
+        return Case(lambda: None, observe=[text_of_an_object(other if differs else one)])
+
+    build.__name__ = name
+    check(build)
+
+
+of_texts("text beside an address", "a", "b")
+of_texts("number that is no address", "0x11", "0x12")
+
+
+@check
+def error_with_an_address(differs):
+    def f():
+        raise ValueError(text_of_an_object(differs))
+
+    return Case(f)
 
 
 @check

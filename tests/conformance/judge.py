@@ -103,7 +103,8 @@ def judge(
 
 def _judge(program: Program, way_name: str, system: System, alive: Callable[[], None]) -> Verdict:
     way = WAYS[way_name]
-    if way_name in program.not_ways or (way.sizes and "sizes" in program.not_ways):
+    kinds = {way_name, *(["sizes"] if way.sizes else []), *(["fullgraph"] if way.fullgraph else [])}
+    if kinds & set(program.not_ways):
         return Verdict(program.name, way_name, SKIPPED, ["the program excludes it"])
     if way.fx:
         for_fx = system.for_fx(way.sizes)
@@ -140,7 +141,8 @@ def _judge_once(
     verdict = Verdict(program.name, way.name, OK)
     refused = way.fullgraph and any(system.is_unsupported(e) for e in actual.raised)
     if before:
-        verdict.work = dataclasses.asdict(Work.between(before, system.counters(), refused))
+        done = dataclasses.replace(Work.between(before, system.counters(), refused), peak=actual.peak)
+        verdict.work = dataclasses.asdict(done)
     if refused:
         first = next(e for e in actual.raised if system.is_unsupported(e))
         if program.whole:
@@ -223,6 +225,8 @@ def _observe_and_forget(
         options = {"dynamic": True} if way.sizes else {}
         compile = functools.partial(system.compile, fullgraph=way.fullgraph, **options)
         with program.names_put_back():
+            if way.behind:
+                observe(program.build, WAYS["alone"], system.compile, gradients)
             observation = observe(program.build, way, compile, gradients)
         observation.defects = system.defects()
         system.reset()

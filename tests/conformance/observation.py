@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from conformance import global_state
+from conformance import global_state, native_errors
 from conformance.gradients import backward, has_other_strides, tensors_in
 from conformance.program import Args, Case
 from conformance.resized import end_frames_of, resized_calls
@@ -39,6 +39,7 @@ class Observation:
         self.raised: list[BaseException] = []
         self.defects: list[str] = []
         self.other_strides = False  # of a gradient that a backward started from
+        self.peak: int | None = None  # bytes
 
 
 def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any], gradients: int = 0) -> Observation:
@@ -48,6 +49,8 @@ def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any],
     """
     if way.leaks:
         return _observe_leaks(build, way, compile_, gradients)
+    if way.memory:
+        return _observe_memory(build, way, compile_, gradients)
     observation = Observation()
 
     def run() -> None:
@@ -104,7 +107,7 @@ def _make_calls(
 
 def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, observation: Observation, gradients: int) -> None:
     args, kwargs = given
-    output = io.StringIO()
+    output, errors = io.StringIO(), native_errors.position()
     result, error, backward_error = None, None, None
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(output):
         warnings.simplefilter("always")
@@ -137,6 +140,7 @@ def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, obse
             picture.add_exception(path + ".looked.raised", raised)
     picture.lines.append((path + ".stdout", output.getvalue()))
     picture.lines.append((path + ".warnings", tuple(_warning_text(w) for w in caught if not _is_own(w))))
+    picture.lines.append((path + ".stderr", native_errors.warnings_since(errors)))
     picture.lines += [(f"{path}.rng.{name}", state) for name, state in global_state.random_states().items()]
     picture.lines += [(f"{path}.modes.{name}", mode) for name, mode in modes.items()]
     observation.lines += picture.lines
@@ -149,6 +153,32 @@ def _is_own(warning: warnings.WarningMessage) -> bool:
 def _warning_text(warning: warnings.WarningMessage) -> str:
     place = f"{warning.lineno}" if is_program_code(warning.filename) else "elsewhere"
     return f"{warning.category.__name__} at {place}: {str(warning.message)[:120]}"
+
+
+def _observe_memory(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any], gradients: int) -> Observation:
+    """The most bytes that the second call and its backward hold at a time."""
+    observation = Observation()
+    with global_state.protected(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        case = build()
+        compiled = compile_(way.wrap(case.f))
+        _one_call(case, compiled, (case.args, case.kwargs), "call", Observation(), gradients)
+        with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            with contextlib.suppress(Exception, SystemExit):
+                result = compiled(*case.args, **case.kwargs)
+                if not case.forward_only:
+                    backward(result, gradients)
+    observation.peak = _peak(profile)
+    return observation
+
+
+def _peak(profile: torch.profiler.profile) -> int:
+    now = most = 0
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return most
 
 
 def live_tensors() -> int:

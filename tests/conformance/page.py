@@ -25,7 +25,7 @@ Written by `./dev conformance page` from `tests/conformance/results/`; don't edi
 The truth machine under `tests/conformance/` runs the same programs on plain Python, torch.compile and framefuse,
 through their public API only, and compares everything that a user can see: values with dtype, strides and storage,
 gradients, mutated state and identities, exceptions with cause, context, notes and traceback lines, stdout, warnings,
-random state, torch's modes, live tensors and reference counts.
+torch's words on stderr, random state, torch's modes, live tensors and reference counts.
 
 ```
 ./dev conformance programs --system framefuse            # all programs in all ways of running
@@ -42,8 +42,10 @@ A program is `ok` if nothing differs, `broke` if it is right but has more graphs
 differs, `crash` if the process died.
 
 A compiler that runs every program as plain Python would be right everywhere. So each run also counts what was compiled:
-attempts, captures, graphs, nodes, breaks. `results/work-framefuse.json` keeps the counts. A run that compiled less, or
-that fullgraph newly refuses, is `less` and fails. `--system identity` is such a compiler; of its 4,440 runs 4,437 fail.
+attempts, captures, graphs, nodes, breaks, frames that it says it left to Python, the most bytes held at a time.
+`results/work-framefuse.json` keeps the counts. A run that compiled less, tried more often, told of less, held more
+memory, or that fullgraph newly refuses, is `less` and fails. `--system identity` is such a compiler; of its 4,440 runs
+4,437 fail.
 """
 
 

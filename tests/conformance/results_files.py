@@ -13,7 +13,7 @@ def write(part: str, system: str, content: object) -> None:
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
     # One line for a program's ways: a diff shows programs, not braces.
-    text = re.sub(r"\[\s+([-\d,\s]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text)
+    text = re.sub(r"\[\s+([-\d,\snul]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text)
     text = re.sub(r'\{\n   ("[^{}]*?)\n  \}', lambda m: "{" + " ".join(m[1].split()) + "}", text)
     (RESULTS / f"{part}-{system}.json").write_text(text)
 

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import math
 import random
+import re
 import types
 from typing import Any, NamedTuple
 
@@ -41,8 +42,16 @@ _ITERATOR_STATES = {
 }
 
 
+# No two runs have an object at the same place.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{8,}")
+
+
 def _atom_text(value: Any) -> str:
-    return f"{type(value).__name__} {value!r}"
+    return f"{type(value).__name__} {_without_addresses(repr(value))}"
+
+
+def _without_addresses(text: str) -> str:
+    return _ADDRESS.sub(" at …", text)
 
 
 def _random_state_of(generator: Any) -> str:
@@ -318,7 +327,7 @@ class Snapshot:
         """Type, text, arguments, notes, traceback lines in user code, cause and context."""
         self._seen.setdefault(id(error), path)
         self.lines.append((path + ".type", f"{type(error).__module__}.{type(error).__qualname__}"))
-        self.lines.append((path + ".text", BaseException.__str__(error)))
+        self.lines.append((path + ".text", _without_addresses(BaseException.__str__(error))))
         self.add(path + ".args", error.args)
         self.add(path + ".notes", getattr(error, "__notes__", None))
         self.lines.append((path + ".traceback", tuple(user_traceback(error))))

@@ -113,7 +113,7 @@ class Identity(PlainPython):
     name = "identity"
 
     def counters(self) -> dict[str, float]:
-        return dict.fromkeys(("attempts", "captured", "breaks", "fallbacks", "graphs", "nodes", "given_up"), 0)
+        return dict.fromkeys(("attempts", "captured", "breaks", "fallbacks", "graphs", "nodes", "given_up", "symbols"), 0)
 
     def has_record(self) -> bool:
         return True
@@ -161,7 +161,7 @@ class TorchCompile(System):
         breaks = sum(counts["graph_break"].values())
         fallbacks = frames["total"] - frames["ok"]
         counts = {"attempts": frames["total"], "captured": frames["ok"], "breaks": breaks, "fallbacks": fallbacks}
-        return counts | {"graphs": self._graphs, "nodes": 0, "given_up": 0}
+        return counts | {"graphs": self._graphs, "nodes": 0, "given_up": 0, "symbols": 0}
 
     def is_unsupported(self, error: BaseException) -> bool:
         return isinstance(error, self._dynamo.exc.TorchDynamoException)
@@ -227,6 +227,7 @@ class Framefuse(System):
             "fallbacks": counts["eager_fallbacks"],
             "graphs": counts["graphs"],
             "nodes": counts["nodes"],
+            "symbols": counts["symbols"],
             "given_up": sum(counts[f"eager_fallbacks.{kind}"] for kind in _GIVEN_UP),
         }
 

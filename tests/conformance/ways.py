@@ -54,9 +54,11 @@ class Way:
     about: str
     repeats: bool = False
     fullgraph: bool = False
+    behind: bool = False  # another compiled object, without fullgraph, has run the same code
     threaded: bool = False
     apart: bool = False  # each call in a thread that does nothing else
     leaks: bool = False
+    memory: bool = False
     breaks: bool = False
     fx: bool = False
     sizes: bool = False
@@ -69,10 +71,12 @@ WAYS = {
         Way("between", _between, "inlined between two tensor operations"),
         Way("inlined", _inlined, "inlined two frames deep"),
         Way("fullgraph", _same, "compiled alone with fullgraph", fullgraph=True),
+        Way("fullgraph-behind", _same, "the same, after it ran compiled without", fullgraph=True, behind=True),
         Way("twice", _same, "called again after each state change", repeats=True),
         Way("thread", _between, "called again after each state change, in a thread", repeats=True, threaded=True),
         Way("threads", _same, "the same, each call in a thread of its own", repeats=True, apart=True),
         Way("leaks", _between, "live tensors and reference counts after it", repeats=True, leaks=True),
+        Way("memory", _same, "the most memory that a call holds at a time", memory=True),
         Way("breaks", _same, "a break forced before every instruction in turn", repeats=True, breaks=True),
         Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),
         Way("sizes", _same, "with all sizes symbolic, called again after each state change and with other sizes", repeats=True, sizes=True),

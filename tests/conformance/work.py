@@ -20,15 +20,20 @@ from conformance import results_files
 # How deep a recursion goes depends on the caller's own depth.
 _LEAST = 0.95
 
+# Bytes: when garbage in cycles goes is up to the collector.
+_SLACK = 1024
+
 # What a system counts (systems.py).
-COUNTERS = ("attempts", "captured", "graphs", "nodes", "breaks", "given_up")
+COUNTERS = ("attempts", "captured", "graphs", "nodes", "breaks", "given_up", "fallbacks", "symbols")
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
     """Of one run. `attempts`: captures begun, whatever became of them; `breaks`: graph breaks; `reached`: breaks forced by a
     way that has them; `refused`: 1 where fullgraph was refused; `given_up`: calls whose graph had begun when Python took
-    over (None: not recorded). What such a graph would have got wrong is right then."""
+    over. What such a graph would have got wrong is right then. `told`: frames that the system says it left to Python. `peak`:
+    the most bytes that a call holds; `symbols`: numbers of
+    graphs that calls bring. (Of the last four, None: not recorded.)"""
 
     attempts: int = 0
 
@@ -39,13 +44,16 @@ class Work:
     reached: int = 0
     refused: int = 0
     given_up: int | None = None
+    told: int | None = None
+    peak: int | None = None
+    symbols: int | None = None
 
     @classmethod
     def between(cls, before: dict[str, float], after: dict[str, float], refused: bool = False) -> Work:
         """From a system's counters before and after a run."""
         change = {name: int(after[name] - before[name]) for name in COUNTERS}
         done = {"attempts": change["attempts"], "graphs": change["graphs"], "nodes": change["nodes"], "given_up": change["given_up"]}
-        return cls(captures=change["captured"], breaks=change["breaks"], refused=int(refused), **done)
+        return cls(captures=change["captured"], breaks=change["breaks"], refused=int(refused), told=change["fallbacks"], symbols=change["symbols"], **done)
 
     def is_nothing(self) -> bool:
         return not (self.attempts or self.captures or self.reached)
@@ -81,8 +89,17 @@ class Record:
             for name in ("nodes", "reached")
             if getattr(work, name) < _LEAST * getattr(recorded, name)
         ]
-        if work.breaks > recorded.breaks:
-            details.append(f"work: expected breaks <= {recorded.breaks}, got {work.breaks}")
+        details += [
+            f"work: expected {name} <= {getattr(recorded, name)}, got {getattr(work, name)}"
+            for name in ("breaks", "attempts")
+            if getattr(work, name) > getattr(recorded, name)
+        ]
+        if recorded.told is not None and (work.told or 0) < recorded.told and work.captures <= recorded.captures:
+            details.append(f"work: expected to hear of {recorded.told} frames that Python ran, heard of {work.told}")
+        if recorded.symbols is not None and (work.symbols or 0) > recorded.symbols and work.captures <= recorded.captures:
+            details.append(f"work: expected symbols <= {recorded.symbols}, got {work.symbols}")
+        if recorded.peak is not None and (work.peak or 0) > recorded.peak + _SLACK:
+            details.append(f"work: expected at most {recorded.peak} bytes at a time, got {work.peak}")
         return details
 
     def has_breaks(self, program: str) -> bool:

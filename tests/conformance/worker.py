@@ -6,7 +6,6 @@ when the lines end, the process is dead and its end is known.
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import json
 import os
@@ -19,6 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from conformance import native_errors
 
 # A worker hangs if it is silent for this much of its own processor time, or for this long a wait (asleep for ever): on
 # a busy machine a slow worker must not look like a hanging one.
@@ -33,18 +34,16 @@ class Worker:
 
     def __init__(self, work: Callable[[Reply], None]):
         self._reader, writer = os.pipe()
-        self._errors_reader, errors_writer = os.pipe()
-        self._errors = b""
+        self._errors = native_errors.new_file()
+        self._last_errors = b""
         self._hung = False
         self._status = 0
         sys.stdout.flush()
         sys.stderr.flush()
         self._process = os.fork()
         if self._process == 0:
-            _run_child(work, writer, errors_writer)
+            _run_child(work, writer, self._errors)
         os.close(writer)
-        os.close(errors_writer)
-        os.set_blocking(self._errors_reader, False)
 
     def lines(self) -> Iterator[Any]:
         """What the worker sends, until it ends or is silent for too long."""
@@ -55,15 +54,14 @@ class Worker:
             if self._hung:
                 self._stop()
             _, self._status = os.waitpid(self._process, 0)
-            self._keep_errors()
-            os.close(self._errors_reader)
+            self._last_errors = self._read_errors()
+            os.close(self._errors)
 
     def _stop(self) -> None:
         # An abort lets the fault handler say where it hung.
         os.kill(self._process, signal.SIGABRT)
         for _ in range(50):
             time.sleep(0.1)
-            self._keep_errors()
             if os.waitid(os.P_PID, self._process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 return
         os.kill(self._process, signal.SIGKILL)
@@ -73,7 +71,6 @@ class Worker:
         since, used = time.monotonic(), 0.0
         while True:
             ready, _, _ = select.select([self._reader], [], [], 1.0)
-            self._keep_errors()
             if not ready:
                 silent = self._processor_seconds() - used
                 if silent > _SILENT_PROCESSOR_SECONDS or time.monotonic() - since > _SILENT_SECONDS:
@@ -94,10 +91,8 @@ class Worker:
         user, system = int(fields[11]), int(fields[12])
         return (user + system) / os.sysconf("SC_CLK_TCK")
 
-    def _keep_errors(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._errors_reader, 65536):
-                self._errors = (self._errors + chunk)[-6000:]
+    def _read_errors(self) -> bytes:
+        return os.pread(self._errors, 6000, max(0, os.fstat(self._errors).st_size - 6000))
 
     def why_it_ended(self) -> list[str]:
         """How a worker ended that did not finish, and the last lines that it wrote."""
@@ -107,7 +102,7 @@ class Worker:
             reason = f"died: {signal.Signals(os.WTERMSIG(self._status)).name}"
         else:
             reason = f"died: exit status {os.waitstatus_to_exitcode(self._status)}"
-        lines = self._errors.decode(errors="replace").strip().splitlines()
+        lines = self._last_errors.decode(errors="replace").strip().splitlines()
         fatal = next((n for n, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
         return [reason, *(lines[-3:] if fatal is None else lines[fatal : fatal + 16])]
 

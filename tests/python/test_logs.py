@@ -217,6 +217,16 @@ def test_what_torchs_call_of_a_module_reads_stands_at_its_forward(capsys):
     assert "module.py" not in texts["recompiles"] + texts["dynamic"] and "# module.py" not in texts["guards"]
 
 
+def test_what_torchs_call_reads_of_hooks_stands_at_the_forward_too():
+    framefuse.reset()
+    module, seen = Model(), []
+    module.register_forward_hook(lambda module, arguments, result: seen.append(len(arguments)))
+    with framefuse.capture_logs("-all", "guards") as records:
+        framefuse.compile(module)(torch.ones(2))
+    texts = "\n".join(text for _, text in records)
+    assert seen == [1] and "_forward_hooks" in texts and "# module.py" not in texts, texts
+
+
 # ---------------------------------------------------------------- Python's logging
 
 

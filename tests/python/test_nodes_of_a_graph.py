@@ -84,7 +84,7 @@ def run_two_graphs(seed, compiler):
 
 
 @pytest.mark.parametrize("seed", [*range(40), 135, 197, 217, 271, 291, 325, 349, 514])
-def test_passes_through_two_graphs_see_eagers_order_on_leaves(seed):
+def test_fuzzed_passes_through_two_graphs_see_eagers_order(seed):
     framefuse.reset()
     assert same(run_two_graphs(seed, aten), run_two_graphs(seed, lambda f: f))
 

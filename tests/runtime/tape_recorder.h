@@ -43,10 +43,12 @@ class TapeRecorder final : public CudaGraphRecorder {
 
   class Recording final : public CudaGraphRecording {
    public:
-    explicit Recording(Tape tape) : tape_(std::move(tape)) { ++counts.alive; }
+    explicit Recording(Tape tape) : tape_(std::move(tape)), stream_(stream) { ++counts.alive; }
     ~Recording() override { --counts.alive; }
     absl::Status Replay() override {
+      if (*closed_) return absl::InternalError("its process groups are gone");
       ++counts.replays;
+      if (stream != stream_) return absl::OkStatus();  // nobody waits for that one: it is too late
       for (const auto& work : tape_) work();
       return absl::OkStatus();
     }
@@ -55,6 +57,7 @@ class TapeRecorder final : public CudaGraphRecorder {
 
    private:
     Tape tape_;
+    void* const stream_;  // that it was recorded on
     std::shared_ptr<bool> closed_ = std::make_shared<bool>(false);
   };
 

@@ -144,3 +144,35 @@ def model_called_in_inference_mode():
             return _evaluate(model, x)[0].sum()
 
     return Case(f, matrix(), forward_only=True)
+
+
+@program(whole=False)
+def written_outside_of_a_block():
+    """Torch refuses it where an alias counts versions, and the write before it stands."""
+    with torch.inference_mode():
+        made = torch.arange(4.0)
+
+    def f(x):
+        x.add_(1)
+        y = made * 2
+        try:
+            made.mul_(3)
+        except RuntimeError as error:
+            return y + x, str(error).split(".")[0]
+        return y * x
+
+    return Case(f, vector(4), observe=made, then=[lambda: None])
+
+
+@program(whole=False)
+def views_that_are_written_outside_of_a_block():
+    with torch.inference_mode():
+        made = torch.arange(4.0)
+
+    def f(x):
+        part = made[1:]
+        y = part.sin()
+        part.zero_()
+        return y.sum() + x
+
+    return Case(f, vector(4), observe=made, then=[lambda: None])

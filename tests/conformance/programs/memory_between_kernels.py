@@ -101,3 +101,23 @@ def two_results_of_one_kernel():
         return a @ w, b @ w, a.sum()
 
     return _twice(f, matrix(6, 6))
+
+
+@program
+def freed_within_a_step():
+    """The products and the view run as one; the first of them is the last to read what the kernel made."""
+
+    def f(x, w):
+        return (torch.sin(x @ w) @ w).t() @ w
+
+    return Case(f, matrix(64, 64), matrix(64, 64) - 1)
+
+
+@program
+def operators_that_free_what_they_made():
+    def f(x, w):
+        for _ in range(5):
+            x = (x.t() @ w).t()
+        return x.sin() + x
+
+    return Case(f, matrix(64, 64) * 1e-3, matrix(64, 64) * 1e-3)

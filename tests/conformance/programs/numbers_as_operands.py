@@ -96,3 +96,14 @@ def integers_that_name_a_device():
 
     make = lambda n: Args(vector(5), n)  # noqa: E731
     return Case(f, *make(2.0).args, then=[lambda n=n: make(n) for n in (3.0, 97, 0.5, 98)])
+
+
+@program
+def zeros_and_ones_of_two_types():
+    """0 and 0.0 are the same bits, as are False, and a double and the integer that has its bits."""
+
+    def f(t, u):
+        one = 4607182418800017408
+        return t + 0, t + 0.0, u * False, u * 0, u * 0.0, t * one, t * 1.0, u + 1.0, u + one
+
+    return Case(f, torch.arange(4), vector(4), then=[lambda: Args(torch.arange(5, dtype=torch.int32), vector(5).double())])

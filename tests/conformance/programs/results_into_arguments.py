@@ -121,3 +121,19 @@ def conjugated_in_place():
         return y * 1j, torch.view_as_real(y)
 
     return Case(f, vector(), versions=True)
+
+
+@program(whole=False)
+def pairs_of_results_that_are_resized():
+    def f(x, values, places):
+        first = torch.topk(x, 2, out=(values, places))
+        shapes = values.shape, places.shape
+        second = torch.sort(x, out=(values, places))
+        y = values * 2
+        torch.cummax(x[:1], 1, out=(values, places))
+        return first[0].shape, shapes, second[1].shape, y, values + 1, places
+
+    def fresh(rows):
+        return Args(matrix(rows, 3), torch.empty(0), torch.empty(0, dtype=torch.int64))
+
+    return Case(f, *fresh(2).args, then=[lambda: fresh(3), lambda: fresh(2)])

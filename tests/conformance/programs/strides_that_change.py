@@ -109,3 +109,32 @@ def items_of_a_list():
         return [windows(w), windows(w + 2)]
 
     return Case(f, lists(7), then=[lambda w=w: Args(lists(w)) for w in WIDTHS])
+
+
+def _columns(n):
+    """Of rows of five: with all five it is dense, and for no other number."""
+    return (torch.arange(20.0).reshape(4, 5) * 0.5 + 1)[:, :n]
+
+
+@program
+def dense_for_one_size_only():
+    def f(x):
+        x.mul_(2)
+        rows, turned = x[1:3], x.t()
+        rows.add_(1)
+        turned[0].sub_(3)
+        return rows * 1, turned.sin(), x.exp(), x + x.t().sum(), x.flatten()
+
+    return Case(f, _columns(4), then=[lambda n=n: Args(_columns(n)) for n in (5, 3, 5, 2)], forward_only=True)
+
+
+@program
+def dense_for_one_size_only_in_a_backward():
+    def f(x):
+        y = x * 2
+        return y.sin().t(), y.exp(), (y @ y.t()).relu()
+
+    def grown(n):
+        return _columns(n).requires_grad_()
+
+    return Case(f, grown(4), then=[lambda n=n: Args(grown(n)) for n in (5, 3, 5, 2)])
