@@ -66,7 +66,9 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   // Called once by the forward: `inputs` of the joint graph without tangents, before any is written; then `outputs` of
   // the forward graph with their history set, of which the first `visible_outputs` may be written by the user later.
   // `only`: the one node, if it is an output's grad_fn itself. `seen`: an output of the forward graph as users see it.
-  void SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols);
+  // `make_nodes`: when the versions are noted, and before it is asked where the histories of the inputs lead.
+  void SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                  absl::FunctionRef<void()> make_nodes);
   void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs, const torch::autograd::Node* only,
                    absl::FunctionRef<at::Tensor(std::int32_t)> seen);
   // At last, of SavedValue::is_copy.

@@ -63,7 +63,8 @@ autograd::SavedVariable SavedInput(std::size_t saved, const SavedValue& s, const
 
 }  // namespace
 
-void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
+void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                             absl::FunctionRef<void()> make_nodes) {
   symbols_.assign(symbols.begin(), symbols.end());
   saved_.resize(plan_->saved().size());
   const auto as_it_is = [&inputs](std::int32_t input) -> UnsavedInput {
@@ -80,16 +81,23 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
     }
     if (s.of_written < 0) continue;
     const bool uncounted = !s.is_new && plan_->joint().inputs[At(s.of_written)].mutated_uncounted;
-    if (uncounted) written_uncounted_.push_back({i, as_it_is(s.of_written)});
-    if (!inputs[At(s.of_written)].requires_grad()) continue;
+    if (!uncounted) continue;
+    written_uncounted_.push_back({i, as_it_is(s.of_written)});
+    if (!plan_->differentiable().AsksNoVersion(i)) continue;
+    written_uncounted_.back().input = {inputs[At(s.of_written)].variable_data(), /*version=*/0};
+  }
+  inputs_.reserve(plan_->differentiable().inputs().size());
+  for (std::int32_t i : plan_->differentiable().inputs()) inputs_.push_back(as_it_is(i));
+  for (std::int32_t i : plan_->differentiable().read_by_data()) read_by_data_.push_back(as_it_is(i).memory);
+  make_nodes();
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const SavedValue& s = plan_->saved()[i];
+    if (s.of_written < 0 || !inputs[At(s.of_written)].requires_grad()) continue;
     // A write without gradients leaves the history as it is.
     if (s.is_new && !plan_->joint().inputs[At(s.of_written)].mutated_without_grad) continue;
     edges_of_written_.resize(saved_.size());
     edges_of_written_[i] = autograd::impl::gradient_edge(inputs[At(s.of_written)]);
   }
-  inputs_.reserve(plan_->differentiable().inputs().size());
-  for (std::int32_t i : plan_->differentiable().inputs()) inputs_.push_back(as_it_is(i));
-  for (std::int32_t i : plan_->differentiable().read_by_data()) read_by_data_.push_back(as_it_is(i).memory);
 }
 
 void BackwardRun::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,

@@ -64,6 +64,7 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
     std::vector<ViewPlan> views = PlanViews(graph);
     const std::vector<bool> read = ir::WrittenAndRead(graph);
+    const std::vector<bool> renewed = ReadRenewed(graph);
     const CapturedReads reads = ReadsOf(graph);
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
@@ -71,7 +72,10 @@ class CompiledPlan final : public Plan {
     std::vector<bool> written;
     for (const ViewPlan& view : views) written.push_back(view.is_written);
     PlanOutputs(graph, std::move(views));
-    for (Mutation& m : mutations_) m.read = read[At(m.input)];
+    for (Mutation& m : mutations_) {
+      m.read = read[At(m.input)];
+      m.renews = renewed[At(m.input)];
+    }
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward() && unbacked_.empty())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());
@@ -145,6 +149,16 @@ class CompiledPlan final : public Plan {
     SpentFunction function;
   };
 
+  // By input.
+  static std::vector<bool> ReadRenewed(const Graph& g) {
+    std::vector<bool> renewed;
+    for (const ir::Input& in : g.inputs) {
+      const bool is_written = g.has_backward() && in.mutated_without_grad && !in.mutated_uncounted;
+      renewed.push_back(is_written && ir::RenewedReadsOf(g, g.value(in.value).storage).behind);
+    }
+    return renewed;
+  }
+
   // Their values are never looked at.
   // But for views that others were computed with, or that are written: a second derivative comes to them.
   static void DropRebuiltOutputs(Graph& g, const std::vector<bool>& written) {
@@ -172,7 +186,7 @@ class CompiledPlan final : public Plan {
       forward_output_[i] = index;
       if (o.role == ir::OutputRole::kMutatedInput) {
         const ir::Input& in = g.inputs[At(o.input)];
-        mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted, false, o.grad_fn});
+        mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted, false, false, o.grad_fn});
       }
       if (o.role == ir::OutputRole::kUnbacked) {
         unbacked_.Add(index, o, g.exprs.symbols()[At(o.symbol)].type);
@@ -320,7 +334,7 @@ class CompiledPlan final : public Plan {
     watch.Lap("compile backward");
     FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(backward->AllInputs()));
     std::vector<OutputHistory::Written> written;
-    for (const Mutation& m : mutations_) written.push_back({m.output, m.read});
+    for (const Mutation& m : mutations_) written.push_back({m.output, m.read, m.renews ? m.input : -1});
     std::vector<OutputHistory::View> seen = ViewsInTurn(user_outputs_, forward_output_, backward->joint());
     std::vector<OutputHistory::ViewResult> results;
     for (std::size_t r = 0; r < backward->results().size(); ++r) {

@@ -57,7 +57,7 @@ void DifferentiablePlans::FindInputs() {
 std::vector<ValueId> DifferentiablePlans::HeldBefore(std::int32_t i) const {
   const ir::Input& in = plan_.joint().inputs[At(i)];
   std::vector<ValueId> before;
-  if (!in.mutated || in.mutated_uncounted || in.mutated_output < 0) return before;
+  if (!in.mutated || in.mutated_output < 0) return before;
   for (const SavedValue& s : plan_.saved()) {
     const bool at_last = s.value == plan_.joint().outputs[At(in.mutated_output)].value;
     if (s.of_written == i && !at_last) before.push_back(s.value);
@@ -69,6 +69,10 @@ void DifferentiablePlans::FindReadByData() {
   for (std::size_t i = 0; i < plan_.joint().inputs.size(); ++i) {
     const auto input = static_cast<std::int32_t>(i);
     if (IsReadByData(plan_.joint(), HeldBefore(input))) read_by_data_.push_back(input);
+  }
+  for (const SavedValue& s : plan_.saved()) {
+    const bool is_before = s.of_written >= 0 && !s.is_new && plan_.joint().inputs[At(s.of_written)].mutated_uncounted;
+    asks_no_version_.push_back(is_before && IsReadByDataAlone(plan_.joint(), s.value));
   }
 }
 

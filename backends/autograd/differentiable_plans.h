@@ -36,8 +36,10 @@ class DifferentiablePlans {
 
   // Inputs of the joint graph that only these plans need.
   const std::vector<std::int32_t>& inputs() const { return inputs_; }
-  // Inputs that the graph writes, counted, behind nodes that have read them by `x.data`: eager's have saved the memory.
+  // Inputs that the graph writes behind nodes that have read them by `x.data`: eager's have saved the memory.
   const std::vector<std::int32_t>& read_by_data() const { return read_by_data_; }
+  // Of a saved value that an input held before an uncounted write: eager's nodes do not ask for the input's version.
+  bool AsksNoVersion(std::size_t saved) const { return asks_no_version_[saved]; }
   // Results that the graph has saved and that one of these nodes of the backward reads: one character for each result.
   // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from.
   std::string SavedResults(const std::vector<std::int32_t>& readers) const;
@@ -50,7 +52,7 @@ class DifferentiablePlans {
 
  private:
   void FindInputs();
-  // What input `i` held before the graph wrote it with counted writes.
+  // What input `i` held before the graph wrote it.
   std::vector<ir::ValueId> HeldBefore(std::int32_t i) const;
   void FindReadByData();
   // What was read of `x.data`, or of what is `constant` (by value), is what was saved of it. Returns copies of
@@ -73,6 +75,7 @@ class DifferentiablePlans {
   const BackwardPlan& plan_;
   std::vector<std::int32_t> inputs_;
   std::vector<std::int32_t> read_by_data_;
+  std::vector<bool> asks_no_version_;  // by saved value
   mutable std::mutex mutex_;
   mutable absl::flat_hash_map<std::string, std::unique_ptr<DifferentiablePlan>> found_;
 };

@@ -173,15 +173,21 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   if (!any) return;
   auto run = std::make_shared<BackwardRun>(plan_);
   autograd::Node* only = nullptr;
-  if (!run->HasGates()) {
-    AutogradNodePtr node = MakeAutogradNode<CompiledBackward>(run, 0, EdgesTo(plan_->input_classes()[0], inputs));
-    only = node.get();
-    run->SaveInputs(inputs, symbols);
-    SetHistory(outputs[At(outputs_[0])], node);
-  } else {
-    std::vector<autograd::edge_list> nodes = MakeNodes(inputs, outputs, run);
-    run->SaveInputs(inputs, symbols);
+  std::vector<autograd::edge_list> nodes;
+  run->SaveInputs(inputs, symbols, [&] {
+    RenewViews(inputs, seen);
+    if (run->HasGates()) {
+      nodes = MakeNodes(inputs, outputs, run);
+    } else {
+      AutogradNodePtr node = MakeAutogradNode<CompiledBackward>(run, 0, EdgesTo(plan_->input_classes()[0], inputs));
+      only = node.get();
+      nodes = {{autograd::Edge(std::move(node), 0)}};
+    }
+  });
+  if (only == nullptr) {
     MakeGates(std::move(nodes), run, outputs, seen);
+  } else {
+    SetHistory(outputs[At(outputs_[0])], nodes[0][0].function);
   }
   SeeViews(*run, seen);
   WatchWritten(outputs, seen, write_rest);
@@ -191,6 +197,15 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   }
   run->SaveOutputs(outputs, visible_outputs_, only, seen);
   run->SaveCopies(inputs, outputs, visible_outputs_, seen);
+}
+
+// The write comes first: torch makes the history of such a view anew when it is asked for.
+void OutputHistory::RenewViews(absl::Span<const at::Tensor> inputs,
+                               absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
+  for (const Written& w : written_) {
+    const at::Tensor* const input = w.renewed < 0 ? nullptr : &inputs[At(w.renewed)];
+    if (input != nullptr && input->is_view() && input->requires_grad()) seen(w.output);
+  }
 }
 
 void OutputHistory::SeeViews(BackwardRun& run, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {

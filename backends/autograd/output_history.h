@@ -25,6 +25,7 @@ class OutputHistory {
   struct Written {
     std::int32_t output = 0;
     bool read = false;
+    std::int32_t renewed = -1;  // the input, if what was computed from it leads to its history behind the write
   };
   // A result that is a view, to whose node a second derivative may come: as in BackwardPlan::results.
   struct ViewResult {
@@ -80,6 +81,7 @@ class OutputHistory {
                                                     const std::shared_ptr<BackwardRun>& run) const;
   void MakeGates(std::vector<torch::autograd::edge_list> nodes, const std::shared_ptr<BackwardRun>& run,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
+  void RenewViews(absl::Span<const at::Tensor> inputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen,
                     absl::FunctionRef<void()> write_rest) const;
   // By where they lie: elements of BackwardPlan::saved() that a pass reads and no input has.

@@ -22,6 +22,8 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
+bool ReadsByData(const Node& n, std::size_t use) { return ir::IsDetached(n, use) && ir::IsUncounted(n, use); }
+
 class CopySaver {
  public:
   explicit CopySaver(ir::Graph& joint)
@@ -146,8 +148,8 @@ class CopyReader {
       Node n = recorded;
       std::size_t use = 0;
       const auto read = [&](ValueId& v) {
-        const bool detached = ir::IsDetached(recorded, use++);
-        const bool in_copy = detached || (in_copies_[At(v)] && !before_.contains(aliases_.RootOf(v)));
+        const bool by_data = ReadsByData(recorded, use++);
+        const bool in_copy = by_data || (in_copies_[At(v)] && !before_.contains(aliases_.RootOf(v)));
         if (in_copy && n.phase == ir::Phase::kForward) v = InCopy(v);
       };
       for (ir::Arg& a : n.args) {
@@ -222,9 +224,25 @@ bool IsReadByData(const ir::Graph& joint, const std::vector<ValueId>& before) {
     if (n.phase != ir::Phase::kForward || n.detached_uses == 0) return false;
     bool reads = false;
     std::size_t use = 0;
-    ir::ForEachUse(n, [&](ValueId v) { reads = (ir::IsDetached(n, use++) && is_before(v)) || reads; });
+    ir::ForEachUse(n, [&](ValueId v) { reads = (ReadsByData(n, use++) && is_before(v)) || reads; });
     return reads;
   });
+}
+
+bool IsReadByDataAlone(const ir::Graph& joint, ValueId value) {
+  std::vector<bool> counted(joint.values.size(), false);  // it, and views of it that are none of x.data
+  counted[At(value)] = true;
+  for (const Node& n : joint.nodes) {
+    bool reads = false;
+    std::size_t use = 0;
+    ir::ForEachUse(n, [&](ValueId v) { reads = (!ReadsByData(n, use++) && counted[At(v)]) || reads; });
+    if (!reads) continue;
+    if (n.phase == ir::Phase::kBackward) return false;  // what a node has saved is read here
+    for (const ValueId v : n.outputs) {
+      if (v != kNoValue && n.op->is_view()) counted[At(v)] = true;
+    }
+  }
+  return true;
 }
 
 std::vector<SavedCopy> MakeSavedCopies(ir::Graph& joint) {

@@ -30,13 +30,15 @@ struct HeldByInput {
 // For a second derivative: what the forward reads of the same memory without a history is the copy, too, as the nodes
 // of eager's that it computes again have saved it. `copies`: SavedCopy::value of each, which are inputs then.
 // `in_copies`: by value, that it never has one, and is saved in no other way. What is read by `x.data` of `before`,
-// which the graph overwrote with counted writes, is a new copy: eager's nodes have saved the memory, and it is to get
+// which the graph overwrote, is a new copy: eager's nodes have saved the memory, and it is to get
 // what is there at last. Returns these.
 std::vector<HeldByInput> ReadSavedCopies(ir::Graph& joint, const std::vector<ir::ValueId>& copies,
                                          const std::vector<bool>& in_copies, const std::vector<HeldByInput>& before);
 
 // Whether a node of the forward reads one of these so.
 bool IsReadByData(const ir::Graph& joint, const std::vector<ir::ValueId>& before);
+// Whether no node that saves `value` asks for the version of what holds it.
+bool IsReadByDataAlone(const ir::Graph& joint, ir::ValueId value);
 
 }  // namespace framefuse
 

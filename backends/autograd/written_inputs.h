@@ -19,6 +19,7 @@ struct Mutation {
   bool without_grad = false;
   bool uncounted = false;
   bool read = false;    // by the backward, as what was written
+  bool renews = false;  // what was computed from it leads to the history that a view has behind the write
   std::string grad_fn;  // ir::Output's
 };
 

@@ -91,6 +91,8 @@ struct Node {
   std::int64_t sequence = -1;  // of the backward: the number of eager's autograd node that runs it; not in a text
   // Bit i: the i-th value that it uses, in the order of ForEachUse, was detached before; not in a text.
   std::uint64_t detached_uses = 0;
+  // So too: it was read as x.data, which counts versions for itself.
+  std::uint64_t uncounted_uses = 0;
 };
 
 // The user's code that a node came from.

@@ -8,6 +8,7 @@
 
 #include "backends/graph/operators.h"
 #include "backends/graph/reads_of_copies.h"
+#include "backends/graph/spelled_histories.h"
 
 namespace framefuse::ir {
 namespace {
@@ -69,6 +70,45 @@ bool Writes(const Graph& graph, const Node& node, StorageId storage) {
     ForEachValue(node.args[a], [&](ValueId v) { writes = writes || graph.value(v).storage == storage; });
   }
   return writes;
+}
+
+namespace {
+
+struct ReadAndWritten {
+  bool read = false, written = false;
+};
+
+ReadAndWritten InHistories(const Graph& graph, const Node& n, StorageId storage) {
+  ReadAndWritten found;
+  std::size_t use = 0;
+  for (std::size_t a = 0; a < n.args.size(); ++a) {
+    ForEachValue(n.args[a], [&](ValueId v) {
+      const bool detached = IsDetached(n, use), uncounted = IsUncounted(n, use);
+      ++use;
+      if (graph.value(v).storage != storage) return;
+      found.read = found.read || (graph.value(v).requires_grad && !detached);
+      found.written = found.written || (n.op->mutates() && n.op->arguments()[a].written && !uncounted);
+    });
+  }
+  const bool kept = n.history == History::kKept;
+  return {found.read && kept && !Is(n.op, OpName::kDetach), found.written && !kept};
+}
+
+}  // namespace
+
+RenewedReads RenewedReadsOf(const Graph& graph, StorageId storage) {
+  RenewedReads found;
+  int writes = 0, first = -1, last = -1;  // of the reads, how many writes are before
+  for (std::size_t i = 0; i < graph.nodes.size() && graph.nodes[i].phase == Phase::kForward; ++i) {
+    const ReadAndWritten node = InHistories(graph, graph.nodes[i], storage);
+    if (node.read) last = writes;
+    if (node.read && first < 0) first = writes;
+    if (node.written && first == writes) found.behind_a_read = static_cast<int>(i);
+    if (node.written) ++writes;
+  }
+  found.behind = writes > 0 && first == writes;
+  if (last > 0 && !found.behind) found.part_at = found.behind_a_read;
+  return found;
 }
 
 bool MayRaise(const Graph& graph, const Node& node) {

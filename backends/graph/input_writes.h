@@ -29,6 +29,15 @@ struct InputWrite {
 // The writes of an input with that storage, in a graph whose nodes write inputs themselves.
 InputWrite WriteOf(const Graph& graph, StorageId storage);
 
+// Where a derivative comes to what has that storage, among the writes that count but leave no history. Eager makes the
+// history of a view anew behind each: what is computed from it then leads to another node than before.
+struct RenewedReads {
+  bool behind = false;     // all are behind the last such write
+  int behind_a_read = -1;  // the first such write behind one of them
+  int part_at = -1;        // the same; -1: all lead to the first history, or all to the last
+};
+RenewedReads RenewedReadsOf(const Graph& graph, StorageId storage);
+
 // Whether the backward of such a graph reads that storage as the last write left it: in eager it is saved, and a later
 // write is noticed.
 bool BackwardReads(const Graph& graph, StorageId storage);

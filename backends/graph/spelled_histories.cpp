@@ -69,6 +69,8 @@ class Speller {
 
 bool IsDetached(const Node& n, std::size_t use) { return use < 64 && (n.detached_uses >> use & 1) != 0; }
 
+bool IsUncounted(const Node& n, std::size_t use) { return use < 64 && (n.uncounted_uses >> use & 1) != 0; }
+
 void SpellHistories(Graph& g, absl::FunctionRef<bool(ValueId)> has_history) { Speller(g, has_history).Run(); }
 
 }  // namespace framefuse::ir

@@ -13,6 +13,8 @@ namespace framefuse::ir {
 
 // Whether the use, counted as ForEachUse does, is marked.
 bool IsDetached(const Node& n, std::size_t use);
+// So too: that it counts versions for itself, as x.data does.
+bool IsUncounted(const Node& n, std::size_t use);
 
 // Only what has a history needs to be detached.
 void SpellHistories(Graph& g, absl::FunctionRef<bool(ValueId)> has_history);

@@ -24,6 +24,7 @@ class NodeKey {
     for (std::int32_t s : n.list_sizes) key.Raw(s);
     key.Raw(n.history);
     key.Raw(n.detached_uses);
+    key.Raw(n.uncounted_uses);
     return std::move(key.bytes_);
   }
 

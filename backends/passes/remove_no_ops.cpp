@@ -7,6 +7,7 @@
 
 #include "backends/graph/operators.h"
 #include "backends/graph/reads_of_copies.h"
+#include "backends/graph/spelled_histories.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/passes/rewrite.h"
@@ -60,6 +61,7 @@ class NoOpRemover {
       replacements_.Apply(n);
       if (IsNoOp(n) && !(Detaches(n) && used_late_.contains(n.outputs[0]))) {
         if (Detaches(n)) detached_.insert(n.outputs[0]);
+        if (ir::IsUncounted(n, 0)) uncounted_.insert(n.outputs[0]);
         replacements_.Replace(n.outputs[0], n.args[0].value);
       } else {
         nodes.push_back(std::move(n));
@@ -73,9 +75,10 @@ class NoOpRemover {
   // A second derivative is not to go through what was detached, when the node that did it is gone.
   void NoteDetached(ir::Node& n) const {
     std::size_t use = 0;
-    if (detached_.empty()) return;
+    if (detached_.empty() && uncounted_.empty()) return;
     ir::ForEachUse(n, [&](ir::ValueId v) {
       if (use < 64 && detached_.contains(v)) n.detached_uses |= std::uint64_t{1} << use;
+      if (use < 64 && uncounted_.contains(v)) n.uncounted_uses |= std::uint64_t{1} << use;
       ++use;
     });
   }
@@ -127,7 +130,8 @@ class NoOpRemover {
   Aliases aliases_;
   bool backward_;
   std::set<ir::ValueId> copied_into_;
-  std::set<ir::ValueId> detached_;  // and replaced
+  std::set<ir::ValueId> detached_;   // and replaced
+  std::set<ir::ValueId> uncounted_;  // likewise
   std::set<ir::ValueId> used_late_;
   std::set<ir::ValueId> waiting_;  // for a sign, which a copy of them has changed
   Replacements replacements_;

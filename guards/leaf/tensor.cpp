@@ -55,16 +55,17 @@ bool HasDefaultPolicy(const c10::TensorImpl& impl) {
 
 struct GradState {
   bool requires_grad, is_leaf;
+  bool is_renewed = false;
 };
 
 // A view requires grad where its base does, also one made without gradients. It has a function, too, if its base was
 // written since: that is made when somebody asks, which may fail and so is left to who runs what was compiled.
 GradState ReadGradOfView(c10::TensorImpl& impl, const AutogradMeta& meta) {
-  if (meta.grad_fn_) return {true, false};
+  if (meta.grad_fn_) return {true, false, true};
   const auto& view = static_cast<const torch::autograd::DifferentiableViewMeta&>(meta);
   if (!view.has_bw_view() || !view.get_backward_view().base_.requires_grad()) return {meta.requires_grad_, true};
   const bool has_older = !impl.is_inference() && view.get_attr_version() != impl.version_counter().current_version();
-  return {true, !has_older};
+  return {true, !has_older, has_older};
 }
 
 inline GradState ReadGradState(c10::TensorImpl& impl, const AutogradMeta* meta) {
@@ -189,8 +190,10 @@ bool RecordStorage(BorrowedRef object, TensorSpec* spec) {
 bool RecordLeaf(BorrowedRef object, TensorSpec* spec) {
   if (!IsTensor(object)) return false;
   spec->compares_leaf = true;
-  spec->is_leaf = ReadGradState(*Impl(object.get())).is_leaf;
-  spec->has_hooks = HasHooks(*Impl(object.get()), MetaOf(*Impl(object.get())));
+  const GradState grad = ReadGradState(*Impl(object.get()));
+  spec->is_leaf = grad.is_leaf;
+  spec->history.is_renewed = grad.is_renewed;
+  spec->history.has_hooks = HasHooks(*Impl(object.get()), MetaOf(*Impl(object.get())));
   return true;
 }
 
@@ -265,7 +268,11 @@ inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const Autog
   const GradState grad = ReadGradState(impl, meta);
   bool same = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype;
   same = same & (grad.requires_grad == spec.requires_grad);
-  if (spec.compares_leaf) same = same & (grad.is_leaf == spec.is_leaf) & (HasHooks(impl, meta) == spec.has_hooks);
+  if (spec.compares_leaf) {
+    // What was captured of a view asks for no history that other tensors have not.
+    same = same & (grad.is_leaf == spec.is_leaf) & (spec.history.is_renewed | !grad.is_renewed) &
+           (HasHooks(impl, meta) == spec.history.has_hooks);
+  }
   if (!same || !spec.plain) return same;
   return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl) &&
          (spec.offset < 0 || impl.storage_offset() == spec.offset) &&
@@ -341,8 +348,12 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
   if (spec.compares_leaf && grad.is_leaf != spec.is_leaf) {
     return Mismatch("is_leaf", spec.is_leaf ? "True" : "False", grad.is_leaf ? "True" : "False");
   }
-  if (spec.compares_leaf && HasHooks(*impl, MetaOf(*impl)) != spec.has_hooks) {
-    return Mismatch("gradient hooks", spec.has_hooks ? "some" : "none", spec.has_hooks ? "none" : "some");
+  if (spec.compares_leaf && grad.is_renewed && !spec.history.is_renewed) {
+    return Mismatch("a view with a history", "False", "True");
+  }
+  if (spec.compares_leaf && HasHooks(*impl, MetaOf(*impl)) != spec.history.has_hooks) {
+    return Mismatch("gradient hooks", spec.history.has_hooks ? "some" : "none",
+                    spec.history.has_hooks ? "none" : "some");
   }
   if (impl->key_set().raw_repr() != spec.key_set) {
     const c10::DispatchKeySet expected(c10::DispatchKeySet::RAW, spec.key_set);

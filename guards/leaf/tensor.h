@@ -29,8 +29,12 @@ struct TensorSpec {
   std::int16_t dim = 0;      // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
   bool requires_grad = false;
   bool compares_leaf = false;
-  bool is_leaf = true;       // as recorded where it is compared, else true
-  bool has_hooks = false;    // for gradients; compared where is_leaf is
+  bool is_leaf = true;  // as recorded where it is compared, else true
+  struct History {
+    bool has_hooks = false;   // for gradients
+    bool is_renewed = false;  // a view's, which is made anew behind a write that has none
+    friend bool operator==(const History&, const History&) = default;
+  } history;                 // compared where is_leaf is
   bool plain = false;        // strided, sizes and strides stored inline, by default policy
   bool shows_class = false;  // no attribute of its own hides one of its class
   bool packed = false;       // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are

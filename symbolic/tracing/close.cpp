@@ -43,6 +43,8 @@ class Closing {
       if (r.requires_grad && !r.fake.requires_grad())
         return Fail(BreakKind::kMutation, "detach_", "of a written input");
     }
+    const auto rebased = [this](int i) { return mutated_output_.contains(i); };
+    if (absl::Status s = CheckPartedReads(recorder_, inputs_, rebased); !s.ok()) return s;
     if (for_backward) {
       AddResultsOfFunctions(of_functions);
       const CountedReads counted(recorder_, inputs_, tensors_);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "backends/graph/input_writes.h"
 #include "backends/graph/reads_of_copies.h"
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/fake_tensor.h"
@@ -94,6 +96,28 @@ void CountedReads::Mark(c10::ArrayRef<c10::IValue> args, ir::Node* node) {
         a.values[k] = current->Read(args[i].toListRef()[k].toTensor(), a.values[k], *node);
     }
   }
+}
+
+absl::Status CheckPartedReads(Recorder& recorder, const std::vector<InputRecord>& inputs,
+                              absl::FunctionRef<bool(int)> rebased) {
+  ir::Graph& graph = recorder.graph();
+  recorder.writes().uncounted().MarkIn(&graph, [&](ir::StorageId storage, const c10::VariableVersion& counter) {
+    return std::any_of(inputs.begin(), inputs.end(), [&](const InputRecord& r) {
+      return graph.value(r.value).storage == storage && SameCounter(counter, CounterOf(r.fake));
+    });
+  });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const InputRecord& r = inputs[i];
+    if (!r.history.defined() || !r.real.is_view()) continue;
+    const ir::RenewedReads reads = ir::RenewedReadsOf(graph, graph.value(r.value).storage);
+    const int write = rebased(static_cast<int>(i)) ? reads.behind_a_read : reads.part_at;
+    if (write < 0) continue;
+    const char* const why = "a view is written without gradients between operators that have read it";
+    const std::string_view name = graph.nodes[static_cast<std::size_t>(write)].op->name();
+    recorder.SetPendingBreak({BreakKind::kMutation, std::string(name), why, {}, write});
+    return absl::FailedPreconditionError(why);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace framefuse::tracing

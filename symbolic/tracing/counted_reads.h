@@ -14,6 +14,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "backends/graph/graph.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/state.h"
@@ -45,6 +47,11 @@ class CountedReads {
   absl::flat_hash_set<ir::StorageId> inputs_;
   CountedReads* const outer_;
 };
+
+// Breaks if an input is a view whose reads lead to several histories (ir::RenewedReads): those of one graph lead to
+// one. `rebased`: whether it is also written with a history, by its number.
+absl::Status CheckPartedReads(Recorder& recorder, const std::vector<InputRecord>& inputs,
+                              absl::FunctionRef<bool(int)> rebased);
 
 }  // namespace framefuse::tracing
 

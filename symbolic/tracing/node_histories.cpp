@@ -40,11 +40,13 @@ bool IsDetached(const at::Tensor& t) {
   return fake->is_copy() || fake->is_detached();
 }
 
-// Also x.data of an x without a history: who has saved it asks for no version.
-bool IsReadWithoutHistory(const at::Tensor& t) {
+// Also of an x without a history: who has saved it does not ask for the version of x.
+bool IsReadByData(const at::Tensor& t) {
   const FakeImpl* fake = AsFake(t);
-  return IsDetached(t) || (fake != nullptr && fake->is_copy() && !t.requires_grad());
+  return fake != nullptr && fake->is_copy() && !t.requires_grad();
 }
+
+bool IsReadWithoutHistory(const at::Tensor& t) { return IsDetached(t) || IsReadByData(t); }
 
 void MarkDetached(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::Node* node) {
   std::size_t use = 0;
@@ -52,6 +54,7 @@ void MarkDetached(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, ir::N
     if (IsDetached(t) && use >= 64)
       ThrowBreak(BreakKind::kMutation, traits.op->name(), "a list of more than 64 tensors has x.data of one");
     if (IsReadWithoutHistory(t) && use < 64) node->detached_uses |= std::uint64_t{1} << use;
+    if (IsReadByData(t) && use < 64) node->uncounted_uses |= std::uint64_t{1} << use;
     ++use;
   };
   for (std::size_t i = 0; i < node->args.size(); ++i) {

@@ -1,6 +1,8 @@
 #include "symbolic/tracing/uncounted_writes.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "symbolic/tracing/shared_elements.h"
 #include "symbolic/tracing/version_counter.h"
@@ -33,6 +35,21 @@ bool IsMadeFrom(const ir::Graph& graph, int node, ir::ValueId value) {
 
 void UncountedWrites::Note(const at::Tensor& written, ir::ValueId value, ir::StorageId storage, int node) {
   writes_[storage].push_back({CounterOf(written), value, node});
+}
+
+void UncountedWrites::MarkIn(ir::Graph* graph, Counts counted_by_input) const {
+  for (const auto& [storage, writes] : writes_) {
+    for (const Write& w : writes) {
+      const bool is_there = static_cast<std::size_t>(w.node) < graph->nodes.size();  // the last one may have broken
+      if (!is_there || counted_by_input(storage, w.counter)) continue;
+      ir::Node& n = graph->nodes[static_cast<std::size_t>(w.node)];
+      std::size_t use = 0;
+      ir::ForEachUse(n, [&](ir::ValueId v) {
+        if (v == w.value && use < 64) n.uncounted_uses |= std::uint64_t{1} << use;
+        ++use;
+      });
+    }
+  }
 }
 
 int UncountedWrites::FirstBehindARead(const ir::Graph& graph, const at::Tensor& saved, ir::ValueId value,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "backends/graph/graph.h"
 
 namespace framefuse::tracing {
@@ -18,6 +19,9 @@ class UncountedWrites {
  public:
   // `value`: the tensor's.
   void Note(const at::Tensor& written, ir::ValueId value, ir::StorageId storage, int node);
+  // Marks the nodes of `graph` whose writes no input counts: ir::Node::uncounted_uses.
+  using Counts = absl::FunctionRef<bool(ir::StorageId, const c10::VariableVersion&)>;
+  void MarkIn(ir::Graph* graph, Counts counted_by_input) const;
   // Of the recording's forward nodes the first before which the graph has to end so that its backward may read `saved`;
   // -1: none. `is_input`: whether that is an input's memory.
   int FirstBehindARead(const ir::Graph& graph, const at::Tensor& saved, ir::ValueId value, bool is_input) const;

@@ -355,3 +355,78 @@ def data_written_twice_in_the_graph_that_has_read_it():
         return y * z
 
     return _written_between(f, _none)
+
+
+def _written_before(f):
+    """The gradients of `f`, and of those, with a write before the first pass."""
+
+    def run():
+        found = []
+        for write in (_none, _counted, _by_data):
+            x, w = [t * 0.5 for t in (leaf(), leaf(3, 0.5))]
+            torch._dynamo.graph_break()
+            y = f(x, w)
+            torch._dynamo.graph_break()
+            write(x, w)
+            torch._dynamo.graph_break()
+            first = torch.autograd.grad(y.sum(), (x, w), create_graph=True)
+            found += [t.detach() for t in first]
+            found += torch.autograd.grad(sum((t * t).sum() for t in first), (x, w))
+        return found
+
+    return Case(run, forward_only=True)
+
+
+@program(whole=False)
+def read_by_data_and_written_by_data():
+    def f(x, w):
+        y = (x.data * w).sum() * w
+        x.data.mul_(3)
+        return y + x.sum() * w
+
+    return _written_before(f)
+
+
+@program(whole=False)
+def a_part_read_by_data_and_written_by_data():
+    def f(x, w):
+        y = (x.data[1:].view(2, 1) * w).sum() * w
+        x.data[:2].add_(0.5)
+        return y + x.sum() * w
+
+    return _written_before(f)
+
+
+@program(whole=False)
+def read_by_data_beside_what_is_read_by_detach():
+    """The version of the one is asked for, that of the other is not."""
+
+    def run(read, write):
+        x, w = [t * 0.5 for t in (leaf(), leaf(3, 0.5))]
+        torch._dynamo.graph_break()
+        y = read(x, w)
+        torch._dynamo.graph_break()
+        write(x, w)
+        torch._dynamo.graph_break()
+        try:
+            (first,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+            return torch.autograd.grad((first * first).sum(), w)
+        except RuntimeError as error:
+            return "modified by an inplace" in str(error)
+
+    def detached(x, w):
+        y = (x.detach() * w).sum() * w
+        x.data.mul_(3)
+        return y
+
+    def both(x, w):
+        y = (x.data * w).sum() * (x.detach() * w).sum() * w
+        x.data.mul_(3)
+        return y
+
+    def by_data(x, w):
+        y = (x.data * w).sum() * w
+        x.data.mul_(3)
+        return y
+
+    return Case(lambda: [run(*each) for each in itertools.product((detached, both, by_data), (_none, _counted, _by_data))])
