@@ -136,15 +136,19 @@ std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_
   return computed;
 }
 
-std::string DifferentiablePlans::SavedResults(const std::vector<std::int32_t>& readers) const {
+bool DifferentiablePlans::has_functions() const { return !ir::TurnsOfFunctions(plan_.joint()).empty(); }
+
+std::string DifferentiablePlans::ResultsPassed(const std::vector<std::int32_t>& readers) const {
   const auto is_read = [&](std::size_t s) {
     const std::vector<std::int32_t>& of_value = plan_.use().ReadersOf(s);
     return std::any_of(of_value.begin(), of_value.end(),
                        [&](std::int32_t n) { return std::binary_search(readers.begin(), readers.end(), n); });
   };
+  const bool functions = has_functions();
   std::string results(plan_.results().size(), '0');
   const std::vector<ir::NodeIndex> definitions = plan_.joint().Definitions();
   for (std::size_t r = 0; r < results.size(); ++r) {
+    if (r < plan_.tangents().size() && !plan_.IsOfView(r) && functions) results[r] = '1';
     const ValueId result = ResultOf(r, plan_.joint());
     const ValueId whole = WholeOf(plan_.joint(), definitions, result);  // perhaps an input
     for (std::size_t s = 0; s < plan_.saved().size() && result != kNoValue; ++s) {

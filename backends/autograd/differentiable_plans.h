@@ -41,8 +41,10 @@ class DifferentiablePlans {
   // Of a saved value that an input held before an uncounted write: eager's nodes do not ask for the input's version.
   bool AsksNoVersion(std::size_t saved) const { return asks_no_version_[saved]; }
   // Results that the graph has saved and that one of these nodes of the backward reads: one character for each result.
-  // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from.
-  std::string SavedResults(const std::vector<std::int32_t>& readers) const;
+  // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from. Where it
+  // has a torch.autograd.Function it comes to all: what a forward of that did has another derivative.
+  std::string ResultsPassed(const std::vector<std::int32_t>& readers) const;
+  bool has_functions() const;
   struct Wish {
     std::string through;     // so too, '1' if a second derivative is to come to its result's node
     bool watch = false;      // as GiveElements()

@@ -265,12 +265,14 @@ BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPasse
     if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_, 0);
     return found;
   }
+  const bool all = plan_.differentiable().has_functions();  // also where this pass does not come to their nodes
   autograd::GraphTask* const task = PassUnderWay();
-  if (task == nullptr) return found;
+  if (task == nullptr && !all) return found;
   const std::lock_guard lock(run_.mutex_);
-  const std::lock_guard task_lock(task->mutex_);
+  std::optional<std::lock_guard<std::mutex>> task_lock;
+  if (!all) task_lock.emplace(task->mutex_);
   for (const Place& place : run_.places_) {
-    if (place.node == nullptr || place.tangent < 0 || !IsInPass(*task, place.node)) continue;
+    if (place.node == nullptr || place.tangent < 0 || (!all && !IsInPass(*task, place.node))) continue;
     const std::size_t tangent = At(place.tangent);
     if (saved[tangent] == '1' || OutputGate::IsSeen(*place.node)) add(tangent, *place.node, place.input_nr);
   }
@@ -299,7 +301,7 @@ autograd::variable_list BackwardRun::SecondPass::Run(autograd::variable_list tan
   // As in eager: what was computed with a result leads to its node, where hooks see a second derivative.
   readers_ = used->readers = ValueOrThrow(plan_.ReadersFor(key));
   const DifferentiablePlans& plans = plan_.differentiable();
-  const ResultsPassed passed = FindResultsPassed(plans.SavedResults(used->readers));
+  const ResultsPassed passed = FindResultsPassed(plans.ResultsPassed(used->readers));
   const std::string detached = run_.detached_.Detached(plan_.saved().size());
   const DifferentiablePlan* plan = ValueOrThrow(plans.Find(key, {passed.results, IsAnyStale(), detached}));
   std::vector<at::Tensor> inputs = InputsOf(*plan, tangents);

@@ -22,6 +22,7 @@
 #include "symbolic/rules/call_rules.h"
 #include "symbolic/rules/tensor_types.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/sized_products.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -104,6 +105,7 @@ std::optional<Value> AutogradCalls::CallForTransform(Activation& act, BorrowedRe
     applied_ = true;
     tracer_.AskLeaves();
   }
+  const tracing::SizedProductsScope seen(/*recording=*/false);  // torch's code here asks which key is the first
   return natives_.CallTorch(act, function, args, kwnames);
 }
 

@@ -87,6 +87,17 @@ def in_a_chain():
 
 
 @program(whole=False)
+def of_a_pass_that_does_not_come_to_it():
+    def run(x, w):
+        y = Square.apply(x) * w
+        torch._dynamo.graph_break()
+        (first,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), x)[0]
+
+    return Case(run, leaf(3, 0.3), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
 def straight_through():
     return _thrice(lambda x: Rounded.apply(x * 3) * x.square())
 
