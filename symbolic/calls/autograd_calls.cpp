@@ -57,15 +57,24 @@ bool NeedsHistory(absl::Span<const ValueView> args) {
          });
 }
 
-// As of those that torch makes of the program's for a batch: torch's code runs as it is, and calls the program's.
-bool HasForwardOfTorch(PyTypeObject* function) {
-  const Ref forward = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(function), "forward"));
+Ref ForwardOf(BorrowedRef function) {
+  Ref forward = Ref::Steal(PyObject_GetAttrString(function, "forward"));
   if (!forward) PyErr_Clear();
-  return forward && PyFunction_Check(forward.get()) &&
-         IsTorchCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get())));
+  return forward && PyFunction_Check(forward.get()) ? std::move(forward) : Ref();
+}
+
+// As of those that torch makes of the program's for a batch: torch's code runs as it is, and calls the program's.
+bool HasForwardOfTorch(BorrowedRef function) {
+  const Ref forward = ForwardOf(function);
+  return forward && IsTorchCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get())));
 }
 
 }  // namespace
+
+bool IsFunctionOfProgram(BorrowedRef function) {
+  return IsAutogradFunction(function) && (!HasForwardOfTorch(function) || FindKnownFunction(ForwardOf(function)) ==
+                                                                              KnownFunction::kFunctionUnderTransform);
+}
 
 Value AutogradCalls::ApplyAutogradFunction(Activation& act, BorrowedRef apply, PyTypeObject* function,
                                            absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -82,8 +91,8 @@ Value AutogradCalls::ApplyAutogradFunction(Activation& act, BorrowedRef apply, P
   Value result;
   {
     const tracing::FunctionForwardScope forward;
-    result = HasForwardOfTorch(function) ? natives_.CallTorch(act, apply, args, kwnames)
-                                         : natives_.CallNative(apply, args, kwnames);
+    result = HasForwardOfTorch(reinterpret_cast<PyObject*>(function)) ? natives_.CallTorch(act, apply, args, kwnames)
+                                                                      : natives_.CallNative(apply, args, kwnames);
   }
   NoteResults(result.object);
   return result;

@@ -24,7 +24,8 @@ class ObjectTable;
 class ReadJournal;
 class WriteJournal;
 
-bool IsAutogradFunction(BorrowedRef type);  // a class derived from torch.autograd.Function
+bool IsAutogradFunction(BorrowedRef type);   // a class derived from torch.autograd.Function
+bool IsFunctionOfProgram(BorrowedRef type);  // and its forward is the program's, perhaps as torch.func wraps it
 
 class AutogradCalls {
  public:

@@ -10,6 +10,7 @@
 #include "guards/leaf/global_state.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/ambient/shown_warnings.h"
+#include "symbolic/calls/autograd_calls.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/frames/library_frame.h"
 #include "symbolic/journals/backward_phase.h"
@@ -311,9 +312,10 @@ bool FrameEntry::BelongsToTorchLeaf(frame_ops::Frame* frame) const {
   PyCodeObject* code = frame_ops::Code(frame);
   if (expected_.function == reinterpret_cast<PyObject*>(frame_ops::Function(frame))) return false;  // a class's body
   if (boundary_.depth().leaf == 0) return false;
-  // Its forward and its backward are the program's, also where torch.func calls it.
   const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
-  if (FindKnownFunction(function) == KnownFunction::kFunctionApply) return false;
+  if (FindKnownFunction(function) == KnownFunction::kFunctionApply) {
+    return !frame_ops::IsStarting(frame) || !IsFunctionOfProgram(frame_ops::Slots(frame)[0]);
+  }
   if (IsGeneratedByTorch(frame)) return true;
   // Torch loses the result that it has made where a warning fails: no break may come up from its description.
   return (IsSkippedCode(code) && !IsWarningsCode(code)) || IsTypingCode(code) || DescribesWarning(frame);

@@ -36,6 +36,9 @@ bool CanBeTransformed(BorrowedRef callable) {
   constexpr int kMaxDepth = 16;
   for (int depth = 0; callable && depth < kMaxDepth; ++depth) {
     if (IsDispatcherFunction(callable)) return true;
+    if (PyMethod_Check(callable.get())) {
+      return FindKnownFunction(PyMethod_GET_FUNCTION(callable.get())) == KnownFunction::kFunctionApply;
+    }
     if (!PyFunction_Check(callable.get())) return false;
     auto* function = reinterpret_cast<PyFunctionObject*>(callable.get());
     if (!IsSkippedCode(reinterpret_cast<PyCodeObject*>(function->func_code)) || IsTorchLeafFunction(callable)) {

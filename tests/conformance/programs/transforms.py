@@ -82,7 +82,7 @@ def mapped_module():
     return Case(f, matrix(), observe=linear)
 
 
-@program(whole=False)
+@program
 def mapped_autograd_function():
     def f(x):
         return torch.vmap(lambda row: Square.apply(row))(x)
