@@ -237,17 +237,8 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return breaks_.Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }
-  if (known == KnownFunction::kCheck && !kwnames) {
-    if (std::optional<Value> done = builtins_.torch().branches().CallCheck(act, args)) return *std::move(done);
-  }
-  if (known == KnownFunction::kRegisterHook && args.size() == 2 && !kwnames) {
-    if (std::optional<Value> done = cached_.DeferHook(function.object, args)) return *std::move(done);
-  }
+  if (std::optional<Value> done = CallKnown(act, known, function.object, args, kwnames)) return *std::move(done);
   if (known == KnownFunction::kRepr && of_one) return reprs_.Call(act, function, args[0]);
-  if (known == KnownFunction::kFunctionUnderTransform) {
-    if (std::optional<Value> done = autograd_.CallForTransform(act, function.object, args, kwnames))
-      return *std::move(done);
-  }
   if (IsTransformation(function.object, args))
     return builtins_.torch().transforms().CallTransformation(act, function.object, args, kwnames);
   if (IsTorchLeafFunction(function.object) && !IsInlined(function.object) &&
@@ -274,6 +265,14 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   has_memo_ = had_memo;
   entry_.Expect({});
   return boundary_.Wrap(std::move(result));
+}
+
+std::optional<Value> CallEvaluator::CallKnown(Activation& act, KnownFunction known, BorrowedRef function,
+                                              absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (known == KnownFunction::kCheck && !kwnames) return builtins_.torch().branches().CallCheck(act, args);
+  if (known == KnownFunction::kRegisterHook && args.size() == 2 && !kwnames) return cached_.DeferHook(function, args);
+  if (known == KnownFunction::kFunctionUnderTransform) return autograd_.CallForTransform(act, function, args, kwnames);
+  return std::nullopt;
 }
 
 bool CallEvaluator::IsInlined(BorrowedRef function) const {

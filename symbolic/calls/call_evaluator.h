@@ -59,6 +59,9 @@ class CallEvaluator {
   AutogradCalls& autograd() { return autograd_; }
 
  private:
+  // Done otherwise than by its instructions; nothing: it is not.
+  std::optional<Value> CallKnown(Activation& act, KnownFunction known, BorrowedRef function,
+                                 absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallDisabled(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion);
   Value CallByRule(Activation& act, const CallRule& rule, ValueView callable, absl::Span<const ValueView> args,

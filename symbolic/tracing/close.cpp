@@ -46,7 +46,7 @@ class Closing {
     const auto rebased = [this](int i) { return mutated_output_.contains(i); };
     if (absl::Status s = CheckPartedReads(recorder_, inputs_, rebased); !s.ok()) return s;
     if (for_backward) {
-      AddResultsOfFunctions(of_functions);
+      AddResultsOfFunctions(graph_, of_functions, &hidden_);
       const CountedReads counted(recorder_, inputs_, tensors_);
       if (absl::Status s = RecordBackward(); !s.ok()) return s;
     }
@@ -191,23 +191,6 @@ class Closing {
       o.input = static_cast<std::int32_t>(i);
       mutated_output_[static_cast<int>(i)] = static_cast<std::int32_t>(graph_.outputs.size());
       graph_.outputs.push_back(o);
-    }
-  }
-
-  // A second derivative comes to the node of a result alone, and else to what its forward did, whose derivative the
-  // Function's backward need not be.
-  void AddResultsOfFunctions(absl::Span<const at::Tensor> results) {
-    const bool was_backward = std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
-                                          [](const ir::Node& n) { return n.phase == ir::Phase::kBackward; });
-    if (was_backward) return;  // which may have used their histories up
-    for (const at::Tensor& t : results) {
-      const auto is_there = [&](const ir::Output& o) { return o.value == ValueOf(t); };
-      if (!t.requires_grad() || t.is_view() || std::any_of(graph_.outputs.begin(), graph_.outputs.end(), is_there))
-        continue;
-      ir::Output o = NewOutput(graph_, t);
-      o.role = ir::OutputRole::kHidden;
-      hidden_.emplace_back(graph_.outputs.size(), t);
-      graph_.outputs.push_back(std::move(o));
     }
   }
 

@@ -385,4 +385,20 @@ absl::Status DescribeOutputs(Recorder& recorder, const std::vector<InputRecord>&
   return OutputAliases(recorder, inputs, tensors, hidden).Describe();
 }
 
+void AddResultsOfFunctions(ir::Graph& graph, absl::Span<const at::Tensor> results,
+                           std::vector<std::pair<std::size_t, at::Tensor>>* hidden) {
+  const bool was_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                        [](const ir::Node& n) { return n.phase == ir::Phase::kBackward; });
+  if (was_backward) return;  // which may have used their histories up
+  for (const at::Tensor& t : results) {
+    const auto is_there = [&](const ir::Output& o) { return o.value == ValueOf(t); };
+    if (!t.requires_grad() || t.is_view() || std::any_of(graph.outputs.begin(), graph.outputs.end(), is_there))
+      continue;
+    ir::Output o = NewOutput(graph, t);
+    o.role = ir::OutputRole::kHidden;
+    hidden->emplace_back(graph.outputs.size(), t);
+    graph.outputs.push_back(std::move(o));
+  }
+}
+
 }  // namespace framefuse::tracing

@@ -27,6 +27,10 @@ std::vector<std::size_t> ViewsWithHistory(const ir::Graph& graph);
 absl::Status DescribeOutputs(Recorder& recorder, const std::vector<InputRecord>& inputs,
                              const std::vector<at::Tensor>& tensors,
                              std::vector<std::pair<std::size_t, at::Tensor>>* hidden);
+// A second derivative comes to the node of a result alone, and else to what its forward did, whose derivative an
+// autograd.Function's backward need not be: what Functions gave becomes hidden results.
+void AddResultsOfFunctions(ir::Graph& graph, absl::Span<const at::Tensor> results,
+                           std::vector<std::pair<std::size_t, at::Tensor>>* hidden);
 
 }  // namespace framefuse::tracing
 
