@@ -22,7 +22,6 @@
 #include "symbolic/rules/call_rules.h"
 #include "symbolic/rules/tensor_types.h"
 #include "symbolic/tracing/autograd_bridge.h"
-#include "symbolic/tracing/sized_products.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -114,7 +113,6 @@ std::optional<Value> AutogradCalls::CallForTransform(Activation& act, BorrowedRe
     applied_ = true;
     tracer_.AskLeaves();
   }
-  const tracing::SizedProductsScope seen(/*recording=*/false);  // torch's code here asks which key is the first
   return natives_.CallTorch(act, function, args, kwnames);
 }
 

@@ -17,6 +17,7 @@
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/call_arguments.h"
 #include "symbolic/rules/descriptors.h"
+#include "symbolic/tracing/sized_products.h"
 
 namespace framefuse {
 namespace {
@@ -122,6 +123,7 @@ Value TransformCalls::CallTransformation(Activation& act, BorrowedRef function, 
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function));
   }
   const FxJournal::AsOperators as_operators(fx_);
+  const tracing::SizedProductsScope seen(/*recording=*/false);  // torch's code asks which key is the first
   return natives_.CallTorch(act, function, args, kwnames);
 }
 

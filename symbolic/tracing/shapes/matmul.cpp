@@ -1,4 +1,6 @@
 // Matrix products. All outputs but those of grouped products are contiguous.
+#include <algorithm>
+
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
@@ -134,11 +136,17 @@ OutputMeta ByColumns(Dims sizes, c10::ScalarType type) {
   return m;
 }
 
+bool IsByColumns(const at::Tensor& t) {
+  const OutputMeta m = ByColumns(ToDims(t.sym_sizes()), t.scalar_type());
+  return std::equal(m.strides.begin(), m.strides.end(), t.sym_strides().begin());
+}
+
 // Square matrices, and as many others whose rows, or columns, they are for.
 bool AreSystems(const at::Tensor& a, const at::Tensor& b, bool left) {
   const c10::ScalarType type = a.scalar_type();
-  if (a.dim() < 2 || a.dim() != b.dim() || b.scalar_type() != type || !a.device().is_cpu()) return false;
-  if ((type != c10::ScalarType::Float && type != c10::ScalarType::Double) || b.sym_numel() == 0) return false;
+  if (a.dim() < 2 || a.dim() != b.dim() || b.scalar_type() != type || a.device() != b.device()) return false;
+  const c10::ScalarType real = c10::toRealValueType(type);
+  if ((real != c10::ScalarType::Float && real != c10::ScalarType::Double) || b.sym_numel() == 0) return false;
   for (std::int64_t d = 0; d < a.dim() - 2; ++d) {
     if (a.sym_size(d) != b.sym_size(d)) return false;
   }
@@ -149,7 +157,11 @@ bool AreSystems(const at::Tensor& a, const at::Tensor& b, bool left) {
 bool SolveTriangular(Arguments args, Outputs& outputs) {
   const at::Tensor &a = args[0].toTensor(), &b = args[1].toTensor();
   if (!AreSystems(a, b, args[3].toBool())) return false;
-  outputs.assign(1, ByColumns(ToDims(b.sym_sizes()), b.scalar_type()));
+  Dims sizes = ToDims(b.sym_sizes());
+  // A conjugate by columns is read where it lies; torch makes the result by rows then.
+  const bool by_rows = a.is_conj() && IsByColumns(a);
+  outputs.assign(
+      1, by_rows ? Contiguous(std::move(sizes), b.scalar_type()) : ByColumns(std::move(sizes), b.scalar_type()));
   return true;
 }
 
@@ -157,7 +169,8 @@ bool SolveTriangular(Arguments args, Outputs& outputs) {
 bool SolveFactored(Arguments args, Outputs& outputs) {
   const at::Tensor &a = args[0].toTensor(), &pivots = args[1].toTensor(), &b = args[2].toTensor();
   const bool left = args[3].toBool();
-  if (!AreSystems(a, b, left) || pivots.scalar_type() != c10::ScalarType::Int) return false;
+  if (!a.device().is_cpu() || a.is_complex() || !AreSystems(a, b, left) || pivots.scalar_type() != c10::ScalarType::Int)
+    return false;
   if (pivots.sym_sizes() != a.sym_sizes().slice(0, a.sym_sizes().size() - 1)) return false;
   Dims sizes = ToDims(b.sym_sizes());
   outputs.assign(1,
