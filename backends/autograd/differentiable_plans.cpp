@@ -136,15 +136,13 @@ std::vector<bool> DifferentiablePlans::ComputedFor(const std::vector<std::int32_
   return computed;
 }
 
-bool DifferentiablePlans::has_functions() const { return !ir::TurnsOfFunctions(plan_.joint()).empty(); }
-
 std::string DifferentiablePlans::ResultsPassed(const std::vector<std::int32_t>& readers) const {
   const auto is_read = [&](std::size_t s) {
     const std::vector<std::int32_t>& of_value = plan_.use().ReadersOf(s);
     return std::any_of(of_value.begin(), of_value.end(),
                        [&](std::int32_t n) { return std::binary_search(readers.begin(), readers.end(), n); });
   };
-  const bool functions = has_functions();
+  const bool functions = !ir::TurnsOfFunctions(plan_.joint()).empty();
   std::string results(plan_.results().size(), '0');
   const std::vector<ir::NodeIndex> definitions = plan_.joint().Definitions();
   for (std::size_t r = 0; r < results.size(); ++r) {

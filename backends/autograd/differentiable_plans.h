@@ -44,7 +44,6 @@ class DifferentiablePlans {
   // A second derivative comes to their nodes, as in eager, and needs no input that they were computed from. Where it
   // has a torch.autograd.Function it comes to all: what a forward of that did has another derivative.
   std::string ResultsPassed(const std::vector<std::int32_t>& readers) const;
-  bool has_functions() const;
   struct Wish {
     std::string through;     // so too, '1' if a second derivative is to come to its result's node
     bool watch = false;      // as GiveElements()

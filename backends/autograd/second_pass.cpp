@@ -265,14 +265,12 @@ BackwardRun::SecondPass::ResultsPassed BackwardRun::SecondPass::FindResultsPasse
     if (saved[0] == '1' || OutputGate::IsSeen(node_)) add(0, node_, 0);
     return found;
   }
-  const bool all = plan_.differentiable().has_functions();  // also where this pass does not come to their nodes
   autograd::GraphTask* const task = PassUnderWay();
-  if (task == nullptr && !all) return found;
+  if (task == nullptr) return found;
   const std::lock_guard lock(run_.mutex_);
-  std::optional<std::lock_guard<std::mutex>> task_lock;
-  if (!all) task_lock.emplace(task->mutex_);
+  const std::lock_guard task_lock(task->mutex_);
   for (const Place& place : run_.places_) {
-    if (place.node == nullptr || place.tangent < 0 || (!all && !IsInPass(*task, place.node))) continue;
+    if (place.node == nullptr || place.tangent < 0 || !IsInPass(*task, place.node)) continue;
     const std::size_t tangent = At(place.tangent);
     if (saved[tangent] == '1' || OutputGate::IsSeen(*place.node)) add(tangent, *place.node, place.input_nr);
   }

@@ -15,13 +15,6 @@ namespace {
 
 constexpr std::int64_t kMaxElements = 64;
 
-// Kernels read a constant's memory, which knows of no sign that is still to be changed, and of no zeros without memory.
-bool HoldsItsNumbers(const at::Tensor& t) {
-  using c10::DispatchKey;
-  return !t.key_set().has_any(
-      c10::DispatchKeySet({DispatchKey::Negative, DispatchKey::Conjugate, DispatchKey::ZeroTensor}));
-}
-
 // Runs the node on the constants; false if torch refuses, which it will then do at run time too.
 bool Evaluate(const ir::Node& n, const std::vector<at::Tensor>& constants, at::Tensor* result) {
   torch::jit::Stack stack;
@@ -41,7 +34,7 @@ bool Evaluate(const ir::Node& n, const std::vector<at::Tensor>& constants, at::T
     return false;
   }
   *result = stack[0].toTensor();
-  return result->defined() && HoldsItsNumbers(*result);
+  return result->defined();
 }
 
 bool IsSmallOnCpu(const ir::Value& v) {

@@ -217,14 +217,16 @@ def conjugates_and_negatives_that_wait():
 
 
 @program
-def constants_with_conjugates_and_negatives_that_wait():
-    """What is computed of constants at capture still waits for its sign, as in eager."""
+def copies_of_conjugates_and_negatives_that_wait():
+    """A copy of what waits for a sign has it changed, and is not left out where nothing else would need a copy."""
 
     def f(x):
-        c = torch.tensor([1.0 + 2.0j, 3.0 - 4.0j, 5.0j])
-        lazy = c.conj()
-        both = torch.view_as_real(lazy.resolve_conj()), lazy.imag * x, torch._neg_view(torch.tensor([1.0, 2.0, 3.0])) + x
-        return *both, lazy * x, lazy.imag.resolve_neg(), lazy.is_conj(), lazy.imag.is_neg()
+        c = torch.tensor([1.0 + 2.0j, 3.0 - 4.0j, 5.0j]).conj()
+        lazy = torch.complex(x, x * 2).conj()
+        parts = [torch.view_as_real(t.resolve_conj()) * 2 for t in (c, lazy)]
+        copies = [torch.view_as_real(t.clone()) * 2 for t in (c, lazy)]
+        negative = torch._neg_view(x * 2).resolve_neg() + 1, torch._neg_view(torch.tensor([1.0, 2.0, 3.0])) + x
+        return *parts, *copies, *negative, lazy.imag * x, lazy.is_conj(), lazy.imag.is_neg()
 
     return Case(f, vector())
 
