@@ -2,9 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/autograd/python_variable.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +18,6 @@
 #include "symbolic/journals/write_journal.h"
 #include "symbolic/messages/graph_break.h"
 #include "symbolic/rules/call_rules.h"
-#include "symbolic/rules/tensor_types.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -50,12 +47,6 @@ bool IsAutogradFunction(BorrowedRef type) {
 
 namespace {
 
-bool NeedsHistory(absl::Span<const ValueView> args) {
-  return at::GradMode::is_enabled() && std::any_of(args.begin(), args.end(), [](const ValueView& v) {
-           return IsTensor(v.object) && THPVariable_Unpack(v.object.get()).requires_grad();
-         });
-}
-
 Ref ForwardOf(BorrowedRef function) {
   Ref forward = Ref::Steal(PyObject_GetAttrString(function, "forward"));
   if (!forward) PyErr_Clear();
@@ -71,14 +62,19 @@ bool HasForwardOfTorch(BorrowedRef function) {
 }  // namespace
 
 bool IsFunctionOfProgram(BorrowedRef function) {
-  return IsAutogradFunction(function) && (!HasForwardOfTorch(function) || FindKnownFunction(ForwardOf(function)) ==
-                                                                              KnownFunction::kFunctionUnderTransform);
+  if (!IsAutogradFunction(function)) return false;
+  if (!HasForwardOfTorch(function)) return true;
+  const Ref forward = ForwardOf(function);
+  if (FindKnownFunction(forward) != KnownFunction::kFunctionUnderTransform) return false;
+  auto* wrapper = reinterpret_cast<PyFunctionObject*>(forward.get());
+  const Py_ssize_t i = IndexInClosure(wrapper, "autograd_function");
+  return i >= 0 && IsFunctionOfProgram(PyCell_GET(PyTuple_GET_ITEM(wrapper->func_closure, i)));
 }
 
 Value AutogradCalls::ApplyAutogradFunction(Activation& act, BorrowedRef apply, PyTypeObject* function,
                                            absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  // Without a history it is what its forward does.
-  const bool as_operators = fx_.keep_values() && !NeedsHistory(args);
+  // Where nothing gets a history it is what its forward does.
+  const bool as_operators = fx_.keep_values() && !at::GradMode::is_enabled();
   if (fx_.keep_values() && !as_operators)
     return breaks_.Break(GraphBreakKind::kAutograd, "an autograd.Function in a graph for an FX backend");
   ReadClass(function);

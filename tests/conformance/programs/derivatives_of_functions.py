@@ -166,6 +166,38 @@ def a_gradient_asked_for_in_the_graph():
     return Case(f, leaf(3, 0.3))
 
 
+class Scaled(torch.autograd.Function):
+    """It reads a weight that it is not given, which gets no gradient by it."""
+
+    weight = None
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * Scaled.weight
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@program(whole=False)
+def of_a_weight_that_is_no_argument():
+    weight = Scaled.weight = leaf(3, 2.0)
+
+    def f(x):
+        with torch.no_grad():
+            without = Scaled.apply(x)
+        return Scaled.apply(x) * weight + without
+
+    return Case(f, leaf(3, 0.3), observe=weight)
+
+
+@program(whole=False)
+def of_what_needs_no_gradient():
+    weight = Scaled.weight = leaf(3, 2.0)
+    return Case(lambda x: Scaled.apply(x) * weight, leaf(3, 0.3).detach(), observe=weight)
+
+
 @program
 def first_derivatives_alone():
     return Case(lambda x: Rounded.apply(x * 3) * Square.apply(x), leaf(3, 0.3))
