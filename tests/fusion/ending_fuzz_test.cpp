@@ -6,21 +6,16 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "backends/fusion/ending.h"
 #include "backends/fusion/fused_executable.h"
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
+#include "tests/common/fuzz_setting.h"
 
 namespace framefuse {
 namespace {
-
-int Setting(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
 
 // Products, kernels and row reductions over squares, which are large enough to be made by an end.
 class Squares {
@@ -146,9 +141,9 @@ std::string Check(unsigned seed, int* endings) {
 }
 
 TEST(FuzzedEndings, AreAsAtenOperators) {
-  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 1));
   int endings = 0;
-  for (unsigned seed = first; seed < first + static_cast<unsigned>(Setting("FF_FUZZ_ENDINGS", 60)); ++seed) {
+  for (unsigned seed = first; seed < first + static_cast<unsigned>(FuzzSetting("FF_FUZZ_ENDINGS", 60)); ++seed) {
     ASSERT_EQ(Check(seed, &endings), "") << "FF_FUZZ_SEED=" << seed;
   }
   EXPECT_GT(endings, 10);

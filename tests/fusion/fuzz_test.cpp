@@ -5,12 +5,12 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "backends/fusion/fused_executable.h"
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
+#include "tests/common/fuzz_setting.h"
 #include "tests/kernels/cuda_emulation.h"
 #include "tests/kernels/ptx_emulation.h"
 
@@ -169,11 +169,6 @@ class Generator {
   int next_ = 0;
 };
 
-int Setting(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-
 // Empty, or why the graph fails.
 std::string Check(const std::string& text, unsigned seed) {
   absl::StatusOr<ir::Graph> graph = ir::Parse(text);
@@ -207,7 +202,7 @@ std::string Check(const std::string& text, unsigned seed) {
 }
 
 void ExpectNoMismatch(int count) {
-  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 1));
   int failures = 0;
   for (unsigned seed = first; seed < first + static_cast<unsigned>(count); ++seed) {
     const std::string text = Generator(seed).Run();
@@ -218,13 +213,13 @@ void ExpectNoMismatch(int count) {
   }
 }
 
-TEST(Fuzz, FusedEqualsAten) { ExpectNoMismatch(Setting("FF_FUZZ_GRAPHS", 1000)); }
+TEST(Fuzz, FusedEqualsAten) { ExpectNoMismatch(FuzzSetting("FF_FUZZ_GRAPHS", 1000)); }
 
 // The CUDA text of the same graphs, run on the CPU. A graph costs a run of the host's compiler.
 TEST(Fuzz, EmulatedCudaEqualsAten) {
   if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
   cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
-  ExpectNoMismatch(Setting("FF_FUZZ_EMULATED_GRAPHS", 5));
+  ExpectNoMismatch(FuzzSetting("FF_FUZZ_EMULATED_GRAPHS", 5));
   cuda::SetEngineForTesting(nullptr);
 }
 
@@ -233,7 +228,7 @@ TEST(Fuzz, EmulatedPtxEqualsAten) {
   if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
   int printed = 0;
   cuda::SetEngineForTesting(testing::MakePtxEngine(&printed));
-  ExpectNoMismatch(Setting("FF_FUZZ_EMULATED_GRAPHS", 40));
+  ExpectNoMismatch(FuzzSetting("FF_FUZZ_EMULATED_GRAPHS", 40));
   EXPECT_GT(printed, 0);
   cuda::SetEngineForTesting(nullptr);
 }

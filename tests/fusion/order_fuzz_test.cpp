@@ -3,7 +3,6 @@
 // FF_FUZZ_GRAPHS: how many (default 400), FF_FUZZ_SEED: of the first one. A failure prints its seed and graph.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 #include <set>
 
@@ -11,16 +10,12 @@
 #include "backends/graph/collectives.h"
 #include "common/index.h"
 #include "common/status.h"
+#include "tests/common/fuzz_setting.h"
 
 namespace framefuse {
 namespace {
 
 using Steps = std::vector<std::unique_ptr<fusion::Step>>;
-
-int Setting(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
 
 class Speaking {
  public:
@@ -142,8 +137,8 @@ std::string Check(ir::Graph* graph) {
 }
 
 TEST(FuzzedOrder, StepsReadWhatIsThereAndWaitLate) {
-  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
-  for (unsigned seed = first; seed < first + static_cast<unsigned>(Setting("FF_FUZZ_GRAPHS", 400)); ++seed) {
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 1));
+  for (unsigned seed = first; seed < first + static_cast<unsigned>(FuzzSetting("FF_FUZZ_GRAPHS", 400)); ++seed) {
     const std::string text = Speaking(seed).Run();
     absl::StatusOr<ir::Graph> graph = ir::Parse(text);
     if (!graph.ok() && seed == first) GTEST_SKIP() << "torch without collectives: " << MessageOf(graph.status());

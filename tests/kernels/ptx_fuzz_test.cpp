@@ -3,19 +3,13 @@
 // extremes two by two, pairs that are rounded). FF_FUZZ_SEED, FF_FUZZ_KERNELS.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "absl/strings/match.h"
 #include "backends/emit/ptx/print_ptx.h"
+#include "tests/common/fuzz_setting.h"
 #include "tests/kernels/harness.h"
 
 namespace framefuse::testing {
 namespace {
-
-int Setting(const char* name, int otherwise) {
-  const char* given = std::getenv(name);
-  return given == nullptr ? otherwise : std::atoi(given);
-}
 
 // Values are kept small, so that an error is of a wrong element and not of a rounding.
 class RandomKernel {
@@ -202,8 +196,8 @@ void Compare(const RandomKernel& made, const emit::CudaForm& form, unsigned seed
 }
 
 TEST(PtxFuzz, LongRows) {
-  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
-  const auto count = static_cast<unsigned>(Setting("FF_FUZZ_KERNELS", 150));
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 1));
+  const auto count = static_cast<unsigned>(FuzzSetting("FF_FUZZ_KERNELS", 150));
   Seen seen;
   for (unsigned seed = first; seed < first + count; ++seed) {
     const RowKernel made(seed);
@@ -224,8 +218,8 @@ TEST(PtxFuzz, LongRows) {
 
 // Rows that no registers hold, in forms of few threads.
 TEST(PtxFuzz, WalkedRows) {
-  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
-  const auto count = static_cast<unsigned>(Setting("FF_FUZZ_KERNELS", 150));
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 1));
+  const auto count = static_cast<unsigned>(FuzzSetting("FF_FUZZ_KERNELS", 150));
   Seen seen;
   for (unsigned seed = first; seed < first + count; ++seed) {
     const RowKernel made(seed);
@@ -246,8 +240,8 @@ TEST(PtxFuzz, WalkedRows) {
 
 // Copies of a thread in forms of few threads, which large tensors are given with more.
 TEST(PtxFuzz, Copies) {
-  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
-  const auto count = static_cast<unsigned>(Setting("FF_FUZZ_KERNELS", 150));
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 1));
+  const auto count = static_cast<unsigned>(FuzzSetting("FF_FUZZ_KERNELS", 150));
   Seen seen;
   int near = 0;
   for (unsigned seed = first; seed < first + count; ++seed) {

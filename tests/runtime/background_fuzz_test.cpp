@@ -6,7 +6,6 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <future>
 #include <random>
 
@@ -14,14 +13,10 @@
 #include "backends/runtime/background_executable.h"
 #include "backends/runtime/background_work.h"
 #include "common/status.h"
+#include "tests/common/fuzz_setting.h"
 
 namespace framefuse {
 namespace {
-
-unsigned Setting(const char* name, unsigned otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : otherwise;
-}
 
 constexpr char kAdds[] = R"(graph "g" functional
 input %0: f32[3] argument mutated=0
@@ -112,7 +107,8 @@ void RunSession(unsigned seed) {
 }
 
 TEST(FuzzBackground, IsAsWhatIsMadeAtOnce) {
-  const unsigned first = Setting("FF_FUZZ_SEED", 0), sessions = Setting("FF_FUZZ_SESSIONS", 200);
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 0));
+  const auto sessions = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SESSIONS", 200));
   for (unsigned seed = first; seed < first + sessions && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     RunSession(seed);

@@ -102,20 +102,9 @@ TEST_F(Recorded, ResultsThatAreInputsOrViewsOfThem) {
   EXPECT_GT(counts().replays, 0);
 }
 
-constexpr char kSpeaks[] = R"(graph "g" functional
-input %0: f32[4, 3] argument
-input %1: f32[4, 3] argument
-%2: f32[4, 3] = aten.mul.Tensor(%0, %1)
-%3: f32[4, 3] = _c10d_functional.all_reduce(%2, "sum", "7")
-%4: f32[4, 3] = _c10d_functional.wait_tensor(%3)
-%5: f32[4, 3] = aten.add.Tensor(%0, %1, alpha=1)
-output %4 user
-output %5 user
-)";
-
 TEST_F(Recorded, CollectivesOfAGroupThatIsNoWorkOfTheDeviceAlone) {
   TapeRecorder::carried = "8";
-  const auto executable = Make(ProductAndSum, kSpeaks, -1);
+  const auto executable = Make(ProductAndSum, kWithCollective, -1);
   const at::Tensor x = at::randn({4, 3}), y = at::randn({4, 3});
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y));
   EXPECT_EQ(counts().begun, 0);
@@ -123,7 +112,7 @@ TEST_F(Recorded, CollectivesOfAGroupThatIsNoWorkOfTheDeviceAlone) {
 
 TEST_F(Recorded, WithCollectivesItIsClosedBeforeGroupsEndAndMadeAnew) {
   TapeRecorder::carried = "7";
-  const auto executable = Make(ProductAndSum, kSpeaks, -1);
+  const auto executable = Make(ProductAndSum, kWithCollective, -1);
   const at::Tensor x = at::randn({4, 3}), y = at::randn({4, 3});
   const auto run = [&] { EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y)); };
   for (int i = 0; i < 6; ++i) run();

@@ -9,29 +9,14 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
+#include "tests/common/fuzz_setting.h"
 #include "tests/runtime/tape_recorder.h"
 
 namespace framefuse {
 namespace {
 
-unsigned Setting(const char* name, unsigned otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : otherwise;
-}
-
-constexpr char kGroup[] = R"(graph "g" functional
-input %0: f32[4, 3] argument
-input %1: f32[4, 3] argument
-%2: f32[4, 3] = aten.mul.Tensor(%0, %1)
-%3: f32[4, 3] = _c10d_functional.all_reduce(%2, "sum", "7")
-%4: f32[4, 3] = _c10d_functional.wait_tensor(%3)
-%5: f32[4, 3] = aten.add.Tensor(%0, %1, alpha=1)
-output %4 user
-output %5 user
-)";
 // The second result is the new value of the first input.
 constexpr char kWrites[] = R"(graph "g" functional
 input %0: f32[4, 3] argument mutated=1
@@ -102,7 +87,7 @@ class FuzzRecorded : public Recorded {
   static void Run(unsigned seed) {
     Session session(seed);
     const std::size_t kind = session.Pick(4);
-    constexpr const char* kTexts[] = {kTwoInputs, kGroup, kWrites, kOverlaps};
+    constexpr const char* kTexts[] = {kTwoInputs, kWithCollective, kWrites, kOverlaps};
     const bool writes = kind >= 2;
     TapeRecorder::carried = "7";
     TapeRecorder::of_groups.clear();
@@ -124,7 +109,8 @@ class FuzzRecorded : public Recorded {
 };
 
 TEST_F(FuzzRecorded, SessionsAreAsTheirOperators) {
-  const unsigned first = Setting("FF_FUZZ_SEED", 0), sessions = Setting("FF_FUZZ_SESSIONS", 400);
+  const auto first = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SEED", 0));
+  const auto sessions = static_cast<unsigned>(FuzzSetting("FF_FUZZ_SESSIONS", 400));
   for (unsigned seed = first; seed < first + sessions && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Run(seed);

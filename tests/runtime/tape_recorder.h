@@ -119,6 +119,17 @@ output %2 user
 output %3 hidden
 )";
 
+inline constexpr char kWithCollective[] = R"(graph "g" functional
+input %0: f32[4, 3] argument
+input %1: f32[4, 3] argument
+%2: f32[4, 3] = aten.mul.Tensor(%0, %1)
+%3: f32[4, 3] = _c10d_functional.all_reduce(%2, "sum", "7")
+%4: f32[4, 3] = _c10d_functional.wait_tensor(%3)
+%5: f32[4, 3] = aten.add.Tensor(%0, %1, alpha=1)
+output %4 user
+output %5 user
+)";
+
 // Outputs: x * y, visible; x + y, hidden where `first_kept_output` says so.
 inline void ProductAndSum(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
   out[0] = at::empty({4, 3});
