@@ -22,7 +22,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from conformance import global_state, native_errors
 from conformance.gradients import backward, has_other_strides, tensors_in
-from conformance.peak_memory import most_bytes
 from conformance.program import Args, Case
 from conformance.resized import end_frames_of, resized_calls
 from conformance.snapshot import Line, Snapshot, is_program_code
@@ -169,8 +168,17 @@ def _observe_memory(build: Callable[[], Case], way: Way, compile_: Callable[[Any
                 result = compiled(*case.args, **case.kwargs)
                 if not case.forward_only:
                     backward(result, gradients)
-    observation.peak = most_bytes(profile)
+    observation.peak = _peak(profile)
     return observation
+
+
+def _peak(profile: torch.profiler.profile) -> int:
+    now = most = 0
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return most
 
 
 def live_tensors() -> int:

@@ -77,7 +77,7 @@ def results(value):
     ids=lambda v: getattr(v, "__name__", v),
 )
 def test_results_take_the_memory_of_what_dies(program, count):
-    x = torch.randn(8, 8)
+    x = torch.linspace(-0.1, 0.1, 64).reshape(8, 8)  # exp() of large sums would make roundings large
     compiled = framefuse.compile(torch.no_grad()(program), fullgraph=True)
     with framefuse.capture_logs("fusion") as records:
         got = compiled(x)
@@ -88,7 +88,7 @@ def test_results_take_the_memory_of_what_dies(program, count):
             torch.testing.assert_close(a, b)
             assert a.stride() == b.stride()
             assert a.untyped_storage().nbytes() == b.untyped_storage().nbytes()
-        x = torch.randn(8, 8)
+        x = x * 0.5
         got = compiled(x)
 
 
