@@ -63,14 +63,14 @@ void BackwardRun::Release(const Used& used, bool last) {
     if (readers.empty()) continue;
     const bool done = used.everything || std::all_of(readers.begin(), readers.end(),
                                                      [&](std::int32_t n) { return released[At(n)] != kNever; });
-    if (done) saved_[s].reset_data();
+    if (done) saved_.Drop(s);
     if (done) detached_.Forget(s);
     if (done && s < memory_.size()) memory_[s] = {};
     all_done = all_done && done;
   }
   for (std::size_t s = 0; s < saved_.size() && all_done; ++s) {
     if (!plan_->use().ReadersOf(s).empty()) continue;
-    saved_[s].reset_data();
+    saved_.Drop(s);
     detached_.Forget(s);
   }
   if (!all_done) return;
@@ -217,7 +217,7 @@ AutogradNodePtr BackwardRun::NodeFor(std::size_t saved, autograd::Node& node) co
 }
 
 at::Tensor BackwardRun::Unpack(std::size_t saved, autograd::Node& node) const {
-  at::Tensor t = saved_[saved].unpack(NodeFor(saved, node));
+  at::Tensor t = UnpackAsSaved(saved, NodeFor(saved, node));
   if (saved >= memory_.size() || !memory_[saved].storage) return t;
   const Memory& memory = memory_[saved];
   if (t.storage().is_alias_of(memory.storage) && t.storage_offset() == memory.offset) return t;

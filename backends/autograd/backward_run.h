@@ -6,7 +6,6 @@
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_BACKWARD_RUN_H_
 
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/saved_variable.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include "backends/autograd/backward_plan.h"
 #include "backends/autograd/detached_results.h"
 #include "backends/autograd/gradient_targets.h"
+#include "backends/autograd/saved_tensors.h"
 #include "backends/autograd/seen_writes.h"
 #include "backends/runtime/autograd_node.h"
 
@@ -127,7 +127,11 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::size_t saved = 0;
     UnsavedInput input;
   };
-  // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
+  // As SavedVariable::unpack; with gradients of gradients, or several nodes, what hooks keep is asked for more than once.
+  at::Tensor UnpackAsSaved(std::size_t saved, const AutogradNodePtr& node) const {
+    return saved_.Unpack(saved, node, HasGates() || at::GradMode::is_enabled());
+  }
+  // So too. If the program has replaced the data of a saved input: what a view of it still has.
   at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
   // For SavedVariable::unpack. None for an input itself, as eager's nodes give none, if detached_ does not know who
   // asks: detach_() of it is an error.
@@ -193,7 +197,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
   const std::shared_ptr<const BackwardPlan> plan_;
   const bool has_gates_;
   std::mutex running_;
-  std::vector<torch::autograd::SavedVariable> saved_;
+  SavedTensors saved_;
   std::vector<Memory> memory_;  // by saved value: of SavedValue::reads.view, while that is saved; empty: of none
   std::vector<UnsavedInput> inputs_;
   std::vector<WrittenUncounted> written_uncounted_;

@@ -1,11 +1,13 @@
 #include "backends/autograd/compiled_plan.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -113,6 +115,7 @@ class CompiledPlan final : public Plan {
         return status;
       }
     }
+    std::optional<SeenOutputs> seen;
     try {
       // First, so that a backward pass runs them last, as eager would what is older.
       for (const Spent& spent : spent_) {
@@ -122,16 +125,21 @@ class CompiledPlan final : public Plan {
       }
       // Before anything is saved: what the backward reads has been counted up in eager when it was saved.
       for (const auto& [output, version] : counted_) SetVersion(outputs[At(output)], version);
-      SeenOutputs seen(*this, inputs, symbols, absl::MakeSpan(outputs));
+      seen.emplace(*this, inputs, symbols, absl::MakeSpan(outputs));
       if (history_ != nullptr) {
         history_->Record(
-            inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen.Get(o); },
-            [&] { seen.WriteTogether(); });
+            inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen->Get(o); },
+            [&] { seen->WriteTogether(); });
       }
       for (std::int32_t o : inference_) outputs[At(o)] = MadeInInferenceMode(outputs[At(o)], backward_ != nullptr);
-      return seen.All();
+      return seen->All();
     } catch (...) {
-      return TorchErrorStatus(std::current_exception(), "");
+      absl::Status status = TorchErrorStatus(std::current_exception(), "");
+      if (seen && at::SavedTensorDefaultHooks::get_hooks().has_value()) {
+        MarkRaisedByHook(status);
+        seen->WriteAll();  // in eager before the last tensor was saved
+      }
+      return status;
     }
   }
 
@@ -388,9 +396,13 @@ class CompiledPlan final : public Plan {
 
     void WriteTogether() { WriteBackTogether(plan_.mutations_, inputs_, outputs_, absl::MakeSpan(written_)); }
 
-    std::vector<at::Tensor> All() {
+    void WriteAll() {
       WriteTogether();
       for (std::size_t m = 0; m < plan_.mutations_.size(); ++m) WriteBack(m);
+    }
+
+    std::vector<at::Tensor> All() {
+      WriteAll();
       std::vector<at::Tensor> results;
       results.reserve(plan_.user_outputs_.size());
       for (const UserOutput& u : plan_.user_outputs_) {

@@ -30,6 +30,7 @@ Registry& TheRegistry() {
 
 constexpr char kTorchErrorUrl[] = "framefuse/torch-error";
 constexpr char kInputsUntouchedUrl[] = "framefuse/inputs-untouched";
+constexpr char kRaisedByHookUrl[] = "framefuse/raised-by-hook";
 constexpr char kDeferredUrl[] = "framefuse/deferred-fact";
 
 }  // namespace
@@ -93,6 +94,9 @@ std::exception_ptr TorchErrorOf(const absl::Status& status) {
 void MarkInputsTouched(absl::Status& status) { status.ErasePayload(kInputsUntouchedUrl); }
 void MarkInputsUntouched(absl::Status& status) { status.SetPayload(kInputsUntouchedUrl, absl::Cord("1")); }
 bool AreInputsUntouched(const absl::Status& status) { return status.GetPayload(kInputsUntouchedUrl).has_value(); }
+
+void MarkRaisedByHook(absl::Status& status) { status.SetPayload(kRaisedByHookUrl, absl::Cord("1")); }
+bool IsRaisedByHook(const absl::Status& status) { return status.GetPayload(kRaisedByHookUrl).has_value(); }
 
 absl::Status DeferredFailure(std::size_t fact) {
   absl::Status status = absl::FailedPreconditionError("what the graph computed is not as it was taken to be");

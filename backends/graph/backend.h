@@ -85,6 +85,9 @@ std::exception_ptr TorchErrorOf(const absl::Status& status);
 // A plan's failure before it wrote any input: the caller may do the work another way.
 void MarkInputsUntouched(absl::Status& status);
 bool AreInputsUntouched(const absl::Status& status);
+// A hook for saved tensors raised, and the program's caller gets that: the graph has run.
+void MarkRaisedByHook(absl::Status& status);
+bool IsRaisedByHook(const absl::Status& status);
 // A deferred fact of the graph (ir::DeferredFacts) does not hold in this call; no input was written.
 absl::Status DeferredFailure(std::size_t fact);
 std::optional<std::size_t> DeferredFailureOf(const absl::Status& status);

@@ -9,12 +9,6 @@
 namespace framefuse::ir {
 namespace {
 
-std::int64_t FloorDivide(std::int64_t a, std::int64_t b) {
-  if (b == 0) return 0;
-  std::int64_t q = a / b;
-  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
-}
-
 // As CPython's float_rem and _float_div_mod.
 double ModuloFloats(double a, double b) {
   const double rest = std::fmod(a, b);
@@ -53,6 +47,18 @@ std::int64_t Product(std::int64_t a, std::int64_t b, bool* fits) {
   std::int64_t r = 0;
   if (__builtin_mul_overflow(a, b, &r)) *fits = false;
   return r;
+}
+
+// The processor traps where the quotient does not fit.
+std::int64_t FloorDivide(std::int64_t a, std::int64_t b, bool* fits) {
+  if (b == 0) return 0;
+  if (b == -1) return Product(a, b, fits);
+  const std::int64_t q = a / b;
+  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+}
+
+std::int64_t Modulo(std::int64_t a, std::int64_t b, bool* fits) {
+  return b == -1 ? 0 : a - FloorDivide(a, b, fits) * b;
 }
 
 // By less than nothing it is no integer.
@@ -132,8 +138,8 @@ constexpr ExprKindRow kRows[] = {
     Leaf(ExprKind::kSymbol),
     Infix(ExprKind::kAdd, " + ", kSumLevel, true, &Sum, FF_FLOATS(a + b)),
     Infix(ExprKind::kMul, "*", kProductLevel, true, &Product, FF_FLOATS(a* b)),
-    Infix(ExprKind::kFloorDiv, " // ", kProductLevel, false, FF_INTEGERS(FloorDivide(a, b)), &FloorDivideFloats),
-    Infix(ExprKind::kMod, " % ", kProductLevel, false, FF_INTEGERS(a - FloorDivide(a, b) * b), &ModuloFloats),
+    Infix(ExprKind::kFloorDiv, " // ", kProductLevel, false, &FloorDivide, &FloorDivideFloats),
+    Infix(ExprKind::kMod, " % ", kProductLevel, false, &Modulo, &ModuloFloats),
     Extremum(ExprKind::kMin, "min", FF_INTEGERS(std::min(a, b)), FF_FLOATS(b < a ? b : a)),
     Extremum(ExprKind::kMax, "max", FF_INTEGERS(std::max(a, b)), FF_FLOATS(b > a ? b : a)),
     {ExprKind::kNeg, Notation::kPrefix, "-", kUnaryLevel, 1, false, std::nullopt, FF_INTEGERS(Product(a, -1, fits)),

@@ -194,6 +194,27 @@ std::vector<std::vector<std::int64_t>> SavedByOthers(const Graph& graph) {
   return saved_by;
 }
 
+bool WritesBehindLastSaved(const Graph& graph) {
+  std::vector<std::size_t> made_at(graph.values.size(), 0);  // inputs: before all nodes
+  std::size_t written_at = 0, saved_at = 0;                  // 1: the first node
+  bool any = false;
+  for (const Input& in : graph.inputs) any = any || in.mutated;
+  for (std::size_t i = 0; any && i < graph.nodes.size(); ++i) {
+    const Node& n = graph.nodes[i];
+    if (n.phase == Phase::kBackward) {
+      ForEachUse(n, [&](ValueId v) { saved_at = std::max(saved_at, made_at[static_cast<std::size_t>(v)]); });
+      continue;
+    }
+    for (const ValueId v : n.outputs) {
+      if (v != kNoValue) made_at[static_cast<std::size_t>(v)] = i + 1;
+    }
+    for (const Input& in : graph.inputs) {
+      if (in.mutated && Writes(graph, n, graph.value(in.value).storage)) written_at = i + 1;
+    }
+  }
+  return any && (written_at == 0 || written_at > saved_at);
+}
+
 InputWrite WriteOf(const Graph& graph, StorageId storage) {
   InputWrite write;
   bool written = false;

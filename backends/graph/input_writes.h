@@ -29,6 +29,10 @@ struct InputWrite {
 // The writes of an input with that storage, in a graph whose nodes write inputs themselves.
 InputWrite WriteOf(const Graph& graph, StorageId storage);
 
+// Whether an operator writes an input behind the last one of which the backward reads a result. What stops when all is
+// saved has then not written it in eager.
+bool WritesBehindLastSaved(const Graph& graph);
+
 // Where a derivative comes to what has that storage, among the writes that count but leave no history. Eager makes the
 // history of a view anew behind each: what is computed from it then leads to another node than before.
 struct RenewedReads {

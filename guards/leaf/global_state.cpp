@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/FuncTorchTLS.h>
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
@@ -19,13 +18,14 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "guards/leaf/saved_tensor_hooks.h"
 #include "guards/leaf/torch_settings.h"
 
 namespace framefuse {
 namespace {
 
 // In the order in which ReadGlobalState adds them.
-constexpr std::array<std::string_view, 30> kSwitchNames = {
+constexpr std::array<std::string_view, 31> kSwitchNames = {
     "grad mode",
     "inference mode",
     "forward grad mode",
@@ -55,6 +55,7 @@ constexpr std::array<std::string_view, 30> kSwitchNames = {
     "16-bit sums in cublas",
     "torch function mode skipped",
     "saved tensor hooks",
+    "saved tensor hooks of a user",
     "anomaly detection",
 };
 
@@ -95,7 +96,6 @@ bool SkipsNextTorchFunction() {
   return false;
 }
 
-bool HasSavedTensorHooks() { return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty(); }
 bool HasFunctorchLevel() {
   return at::functorch::functorchTLSAccessor() != nullptr &&
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
@@ -133,7 +133,9 @@ std::uint64_t ReadSwitches() {
   s.Add(context.deterministicMkldnn());
   s.Add(context.allowFP16AccumulationCuBLAS());
   s.Add(SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>());
-  s.Add(HasSavedTensorHooks());
+  const SavedTensorHooks hooks = SavedTensorHooksNow();
+  s.Add(hooks != SavedTensorHooks::kNone);
+  s.Add(hooks == SavedTensorHooks::kOfUser);
   s.Add(torch::autograd::AnomalyMode::is_enabled());
   return s.bits();
 }
@@ -192,7 +194,7 @@ const char* ActiveInterceptor() noexcept {
   // torch.jit.trace keeps what it was told of tensors, by address: of fakes, too, after their end.
   if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer)) return "torch.jit.trace";
   if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return "a torch dispatch mode";
-  if (HasSavedTensorHooks()) return "hooks for saved tensors";
+  if (SavedTensorHooksNow() == SavedTensorHooks::kOfUser) return "hooks for saved tensors";
   // It keeps where each operation was called, and looks at what each one's gradient is.
   if (torch::autograd::AnomalyMode::is_enabled()) return "torch.autograd's detection of anomalies";
   if (HasFunctorchLevel()) return "a torch.func transform";

@@ -426,6 +426,8 @@ class FxBackend:
         """`error` came out of the compiled graph. True: the program's own operators raised it. False: it is to be raised as it is."""
         if not isinstance(error, Exception) or isinstance(error, BackendError):  # it was called again for other sizes
             return False
+        if _is_of_a_hook(error):  # a checkpoint stops there, and the graph is not run again
+            return False
         if not _is_of_operators(error) and not _has_no_room(error):
             raise self._error(f"raised {type(error).__name__} when it was called: {error}") from error
         return True
@@ -472,6 +474,18 @@ def _has_no_room(error):
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_WITH_HOOKS = (os.path.join("torch", "utils", "checkpoint.py"), os.path.join("torch", "autograd", "graph.py"))
+
+
+def _is_of_a_hook(error):
+    """Whether one of torch's hooks for saved tensors raised the error while the graph ran."""
+    last = error.__traceback__
+    while last is not None:
+        code = last.tb_frame.f_code
+        if code.co_name.startswith("pack_") and code.co_filename.endswith(_WITH_HOOKS):
+            return True
+        last = last.tb_next
+    return False
 
 
 def _is_of_operators(error):

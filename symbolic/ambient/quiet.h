@@ -3,6 +3,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_AMBIENT_QUIET_H_
 #define FRAMEFUSE_SYMBOLIC_AMBIENT_QUIET_H_
 
+#include "guards/leaf/saved_tensor_hooks.h"
 #include "symbolic/ambient/torch_state.h"
 
 namespace framefuse {
@@ -21,6 +22,7 @@ class Quiet {
   Quiet& operator=(const Quiet&) = delete;
 
  private:
+  const SavedTensorHooksUncalled hooks_;
   bool gc_was_on_;
   TorchState state_;
 };

@@ -8,12 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "guards/leaf/saved_tensor_hooks.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/ambient/quiet.h"
 #include "symbolic/attempt/breaks_as_errors.h"
 #include "symbolic/attempt/capture_log.h"
+#include "symbolic/attempt/entry_guards.h"
 #include "symbolic/attempt/exported_graph.h"
 #include "symbolic/attempt/run_plan.h"
+#include "symbolic/attempt/under_checkpoint.h"
 #include "symbolic/executables/executable.h"
 #include "symbolic/executables/plan_inputs.h"
 #include "symbolic/journals/sharded_values.h"
@@ -77,7 +80,9 @@ class Driver {
       return Next::kAgain;
     }
     if (std::exchange(refuted_, false)) return FromTheBeginning();
-    if (std::exchange(writes_new_numbers_, false)) return FromTheBeginning();
+    for (bool* const anew : {&writes_new_numbers_, &left_to_checkpoint_}) {
+      if (std::exchange(*anew, false)) return FromTheBeginning();
+    }
     if (found.warned && plan_.HearDueWarnings()) return FromTheBeginning();
     if (found.leaf && plan_.Inline(found.leaf)) return FromTheBeginning();
     if (found.left_modes && !settings_.fullgraph) {
@@ -289,26 +294,6 @@ class Driver {
     if (result_.error.ok()) result_.error = std::move(status);
   }
 
-  static absl::Status MakeGuards(Capture& capture, CompiledEntry& entry) {
-    std::vector<SourceId> resolve = entry.inputs;
-    resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
-    if (entry.sizes != nullptr) {
-      for (const EntrySizes::Symbol& s : entry.sizes->symbols) {
-        if (s.source != kNoSource) resolve.push_back(s.source);
-      }
-    }
-    for (const RecipeStep& step : entry.recipes.steps()) {
-      if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
-      // What may die with the frame that made it is looked for before the entry runs.
-      if (step.object.weak()) resolve.push_back(capture.reads().ElementSource(step.object.get()));
-    }
-    absl::StatusOr<std::unique_ptr<GuardProgram>> guards =
-        capture.reads().guards().Compile(resolve, capture.frames().SlotNames());
-    if (!guards.ok()) return guards.status();
-    entry.guards = *std::move(guards);
-    return absl::OkStatus();
-  }
-
   // False: there is none, and it is noted why.
   bool CompileByBackend(Capture& capture, Closed& closed) {
     if (settings_.exported != nullptr) settings_.exported->Take(capture, closed);
@@ -363,6 +348,10 @@ class Driver {
     if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) TakeNoUnbacked();
     if (!capture.draws().all().empty() && !MayDrawBefore(closed.graph, capture.draws().all().size())) TakeNoUnbacked();
     if (acts_before_it_looks_ || refuted_) return;
+    if (std::string why = WhyLeftToCheckpoint(capture, closed, for_python); !why.empty()) {
+      left_to_checkpoint_ = true;
+      return plan_.LeaveToCheckpoint(std::move(why));
+    }
     entry.expects.raising = settings_.raising;
     entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
     entry.expects.unbacked = settings_.unbacked;
@@ -440,6 +429,7 @@ class Driver {
   }
 
   void CompileByPython() {
+    const SavedTensorHooksUncalled uncalled;
     const double start = Now();
     const TorchState end = TorchState::Current();
     result_.entry->run_state.value_or(start_).ApplyToOperators();
@@ -479,6 +469,7 @@ class Driver {
   bool refuted_ = false;               // that they can be symbols, for some
   bool writes_new_numbers_ = false;    // that the next attempt takes for symbolic
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
+  bool left_to_checkpoint_ = false;
   int earlier_end_ = -1;               // the node before which it is to end, where that is not where it was closed
   Py_ssize_t modules_before_ = 0;
   bool world_changed_ = false, tried_again_ = false;  // by the attempt (it imported modules, say): it is made again

@@ -32,6 +32,7 @@ CaptureOptions RunPlan::Options() const {
   // A forced break is wanted before every instruction there is.
   options.all_frames = all_frames_ || config().break_at >= 0;
   if (!stop_) options.refused_node = refused_node_;
+  options.why_left = why_left_;
   if (!why_refused_.empty()) options.why_refused = why_refused_;
   return options;
 }

@@ -8,7 +8,7 @@
 namespace framefuse {
 
 Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
-    : thread_(thread), start_state_(TorchState::Current()), protocols_(thread, real_frame, options) {
+    : thread_(thread), start_state_(TorchState::Current()), why_left_(options.why_left), protocols_(thread, real_frame, options) {
   breaks().BreakAt(options.break_at);
 }
 
@@ -61,7 +61,9 @@ RunResult Capture::Run() {
   frames.set_handles_from_outside(static_cast<bool>(handled));
   const char* const interceptor = InterceptorAtStart();
   const bool intercepted = interceptor != nullptr && !breaks().BreakFalse(GraphBreakKind::kIntercepted, interceptor);
-  evaluated_ = adopted && !intercepted;
+  const bool left = !intercepted && !why_left_.empty() &&
+                    !breaks().BreakFalse(GraphBreakKind::kCheckpoint, why_left_);
+  evaluated_ = adopted && !intercepted && !left;
   RunResult result = Evaluate(thread_, act, protocols_, StartAt::kNext);
   if (result.outcome != Outcome::kReturned) FrameStack::DropSlots(copy);
   last_root_instruction_ = act.instruction;

@@ -52,6 +52,7 @@ class Capture {
 
   PyThreadState* thread_;
   TorchState start_state_;
+  const std::string why_left_;  // CaptureOptions
   CaptureProtocols protocols_;
   Ref start_exception_;  // handled when the attempt began
   Ref end_exception_;

@@ -255,6 +255,12 @@ class PlanExecutable final : public TensorWork {
       versions.Restore(tensors);
       for (std::size_t i : asked_for_grad_) tensors[i].set_requires_grad(false);
     };
+    if (!result.ok() && IsRaisedByHook(result.status())) {
+      versions.Apply(tensors, {});
+      report->before_writes = false;  // it has run
+      SetPythonError(result.status());
+      return false;
+    }
     if (!result.ok()) {
       report->before_writes = !acts_ || AreInputsUntouched(result.status());
       if (report->before_writes) take_back();

@@ -1,0 +1,29 @@
+// leaf/saved_tensor_hooks: what the innermost hooks for saved tensors do that are on in this thread.
+// torch's own of a checkpoint and of save_on_cpu() keep tensors and give them back: they ask nothing of what made them,
+// so that a compiled graph may save its own. A user's see each operation. Stateless but for torch's flag.
+#ifndef FRAMEFUSE_GUARDS_LEAF_SAVED_TENSOR_HOOKS_H_
+#define FRAMEFUSE_GUARDS_LEAF_SAVED_TENSOR_HOOKS_H_
+
+#include <cstdint>
+
+namespace framefuse {
+
+enum class SavedTensorHooks : std::uint8_t { kNone, kKeep, kOfUser };
+
+SavedTensorHooks SavedTensorHooksNow() noexcept;
+
+// While it lives hooks stay on and are handed nothing: a capture makes tensors that they must not keep.
+class SavedTensorHooksUncalled {
+ public:
+  SavedTensorHooksUncalled();
+  ~SavedTensorHooksUncalled();
+  SavedTensorHooksUncalled(const SavedTensorHooksUncalled&) = delete;
+  SavedTensorHooksUncalled& operator=(const SavedTensorHooksUncalled&) = delete;
+
+ private:
+  const bool before_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_GUARDS_LEAF_SAVED_TENSOR_HOOKS_H_

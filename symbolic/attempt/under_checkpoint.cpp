@@ -1,0 +1,47 @@
+#include "symbolic/attempt/under_checkpoint.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "backends/graph/input_writes.h"
+#include "guards/leaf/saved_tensor_hooks.h"
+#include "symbolic/executables/executable.h"
+
+namespace framefuse {
+namespace {
+
+bool SavesTensors(const tracing::TracedGraph& graph) {
+  return graph.graph != nullptr &&
+         absl::c_any_of(graph.graph->outputs, [](const ir::Output& o) { return o.requires_grad; });
+}
+
+const char* DoneBesides(Capture& capture, const Closed& closed, bool for_python) {
+  const CompiledEntry& entry = *closed.entry;
+  const auto asks = [](const tracing::TracedInput& in) { return in.asked_for_grad; };
+  // A graph for Python saves as it runs.
+  const bool writes_late = !for_python && ir::WritesBehindLastSaved(*closed.graph.graph);
+  if (!closed.graph.geometry_effects.empty() || writes_late) {
+    return "it writes tensors behind all that is saved";
+  }
+  if (HasSideEffects(closed.graph)) return "an operator of it acts on more than tensors";
+  if (!entry.effects.empty()) return "it writes objects, or says something";
+  if (!closed.graph.gradient_effects.empty() || absl::c_any_of(closed.graph.inputs, asks)) {
+    return "it changes what autograd keeps of its arguments";
+  }
+  if (entry.end_state || entry.end_exception != kNoRecipe) return "it changes torch's state";
+  if (!capture.draws().all().empty()) return "it draws random numbers in Python";
+  const Expectations& expects = entry.expects;
+  if (!expects.outputs.empty() || !expects.deferred.empty() || !expects.warnings.empty()) {
+    return "Python may have to go on with it";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string WhyLeftToCheckpoint(Capture& capture, const Closed& closed, bool for_python) {
+  if (SavedTensorHooksNow() != SavedTensorHooks::kKeep || !SavesTensors(closed.graph)) return "";
+  const char* const besides = DoneBesides(capture, closed, for_python);
+  return besides == nullptr ? "" : absl::StrCat("it runs inside of one, whose hooks keep what it saves, and ", besides);
+}
+
+}  // namespace framefuse

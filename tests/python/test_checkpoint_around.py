@@ -1,0 +1,318 @@
+"""A compiled module inside a checkpoint, or under save_on_cpu(): hooks of torch's own keep what its graphs save.
+
+A user's hooks see each operation, and get eager's tensors: there Python runs, as where a graph does more than compute.
+"""
+
+import contextlib
+import random
+import weakref
+
+import framefuse
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+BACKENDS = ["aten", "fuse", lambda module, inputs: module]
+
+
+class _Block(nn.Module):
+    def __init__(self, size=8, dropout=0.0):
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.up = nn.Linear(size, 4 * size)
+        self.down = nn.Linear(4 * size, size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return x + self.dropout(self.down(nn.functional.gelu(self.up(self.norm(x)))))
+
+
+def _run(call, parameters, rows=3):
+    """Loss, gradients and what the generator gives next."""
+    torch.manual_seed(1)
+    random.seed(1)
+    x = torch.linspace(-1, 1, 8 * rows).view(rows, 8).requires_grad_()
+    loss = call(x).square().sum()
+    found = torch.autograd.grad(loss, [x, *parameters], allow_unused=True)
+    return [loss.detach(), *found, torch.rand(3)]
+
+
+def _alike(found, expected):
+    for ours, eagers in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, eagers)
+
+
+def _compiled(module, backend, **settings):
+    framefuse.reset()
+    return framefuse.compile(module, backend=backend, **settings)
+
+
+def _kept(f, **settings):
+    return lambda x: checkpoint(f, x, use_reentrant=False, **settings)
+
+
+@pytest.fixture(autouse=True)
+def from_the_beginning():
+    torch.manual_seed(0)
+    yield
+    framefuse.reset()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("settings", [{}, {"early_stop": False}, {"determinism_check": "none"}])
+def test_a_block_is_one_graph_in_both_runs(backend, dropout, settings):
+    block = _Block(dropout=dropout)
+    compiled = _compiled(block, backend, fullgraph=True)
+    before = framefuse.statistics()
+    for rows in (3, 3, 5):
+        expected = _run(_kept(block, **settings), block.parameters(), rows)
+        _alike(_run(_kept(compiled, **settings), block.parameters(), rows), expected)
+    counts = framefuse.statistics()
+    assert counts["eager_fallbacks"] == before["eager_fallbacks"]
+    assert counts["captures"] == before["captures"] + 2  # the second for any number of rows
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_many_blocks_within_each_other(backend):
+    blocks = [_Block() for _ in range(3)]
+    parameters = [p for block in blocks for p in block.parameters()]
+
+    def call(functions):
+        def inner(x):
+            return functions[2](checkpoint(functions[1], functions[0](x), use_reentrant=False)).tanh()
+
+        return lambda x: checkpoint(inner, x, use_reentrant=False) * functions[0](x)
+
+    compiled = [_compiled(block, backend) for block in blocks]
+    for _ in range(2):
+        _alike(_run(call(compiled), parameters), _run(call(blocks), parameters))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_graph_break_within(backend):
+    block = _Block()
+
+    def f(x):
+        y = block(x)
+        framefuse.graph_break()
+        return block(y).sin()
+
+    compiled = _compiled(f, backend)
+    for _ in range(2):
+        _alike(_run(_kept(compiled), block.parameters()), _run(_kept(f), block.parameters()))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_second_derivatives_through_a_checkpoint(backend):
+    block = _Block()
+    compiled = _compiled(block, backend)
+
+    def second(f):
+        x = torch.linspace(-1, 1, 16).view(2, 8).requires_grad_()
+        (first,) = torch.autograd.grad(_kept(f)(x).square().sum(), x, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), [x, *block.parameters()], allow_unused=True)
+
+    _alike(second(compiled), second(block))
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_a_pass_that_keeps_its_graph(backend):
+    block = _Block()
+
+    def twice(f):
+        x = torch.linspace(-1, 1, 16).view(2, 8).requires_grad_()
+        loss = _kept(f)(x).square().sum()
+        first = torch.autograd.grad(loss, x, retain_graph=True)
+        return [*first, *torch.autograd.grad(loss, [x, *block.parameters()])]
+
+    _alike(twice(_compiled(block, backend)), twice(block))
+
+
+def test_what_is_saved_dies_with_the_forward():
+    """That is what a checkpoint is for."""
+    compiled = _compiled(_Block(), "fuse")
+    x = torch.randn(3, 8, requires_grad=True)
+    made = []
+    pack = torch._C._autograd._top_saved_tensors_default_hooks
+
+    def forward(x):
+        y = compiled(x)
+        hook = pack(True)
+        assert hook is not None
+        made.append(weakref.ref(y))
+        return y.sin()
+
+    loss = checkpoint(forward, x, use_reentrant=False).sum()
+    assert made[0]() is None
+    loss.backward()
+    assert x.grad is not None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tensors_saved_in_other_memory(backend):
+    block = _Block(dropout=0.5)
+    compiled = _compiled(block, backend, fullgraph=True)
+
+    def on_cpu(f):
+        def call(x):
+            with torch.autograd.graph.save_on_cpu():
+                return f(x)
+
+        return call
+
+    for _ in range(2):
+        _alike(_run(on_cpu(compiled), block.parameters()), _run(on_cpu(block), block.parameters()))
+    assert framefuse.statistics()["eager_fallbacks"] == 0
+
+
+class _Counting(_Block):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        self.register_buffer("seen", torch.zeros(()))
+        self.batch_norm = nn.BatchNorm1d(8)
+
+
+class _CountsCalls(_Counting):
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x)
+
+
+class _WritesABuffer(_Counting):
+    def forward(self, x):
+        y = super().forward(x)
+        self.seen.add_(1)
+        return y
+
+
+class _HasABatchNorm(_Counting):
+    def forward(self, x):
+        return self.batch_norm(super().forward(x))
+
+
+class _DrawsInPython(_Counting):
+    def forward(self, x):
+        return super().forward(x) * random.random()
+
+
+def _train_both(kind, backend):
+    """The compiled module, and how often it ran as Python."""
+    torch.manual_seed(0)
+    ours = kind()
+    torch.manual_seed(0)
+    eagers = kind()
+    compiled = _compiled(ours, backend)
+    before = framefuse.statistics()["eager_fallbacks"]
+    for _ in range(4):
+        _alike(_run(_kept(compiled), ours.parameters()), _run(_kept(eagers), eagers.parameters()))
+        assert ours.calls == eagers.calls
+        _alike(ours.buffers(), eagers.buffers())
+    return ours, framefuse.statistics()["eager_fallbacks"] - before
+
+
+@pytest.mark.parametrize(
+    ("kind", "backend"),
+    [(_HasABatchNorm, backend) for backend in BACKENDS] + [(_WritesABuffer, BACKENDS[2])],  # a graph for Python saves as it runs
+)
+def test_writes_before_the_last_saved_tensor_are_done_in_the_second_run(kind, backend):
+    _, as_python = _train_both(kind, backend)
+    assert as_python == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "backend"),
+    [(kind, backend) for kind in (_CountsCalls, _WritesABuffer, _DrawsInPython) for backend in BACKENDS[:2]] + [(_CountsCalls, BACKENDS[2])],
+)
+def test_what_does_more_than_compute_runs_as_python_and_says_so(kind, backend):
+    ours, as_python = _train_both(kind, backend)
+    assert as_python > 0
+    strict = _compiled(ours, backend, fullgraph=True)
+    with pytest.raises(framefuse.Unsupported, match="hooks keep what it saves"):
+        _kept(strict)(torch.ones(2, 8, requires_grad=True))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_without_gradients_more_than_computing_is_compiled(backend):
+    block = _CountsCalls()
+    compiled = _compiled(block, backend, fullgraph=True)
+    with torch.no_grad():
+        _alike([_kept(compiled)(torch.ones(2, 8))], [_Block.forward(block, torch.ones(2, 8))])
+    assert block.calls == 1
+
+
+@contextlib.contextmanager
+def _hooks_of_a_user(seen):
+    def pack(t):
+        seen.append(tuple(t.shape))
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        yield
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("inside", [False, True])
+def test_hooks_of_a_user_see_what_eager_saves(backend, inside):
+    block = _Block()
+    compiled = _compiled(block, backend)
+    _alike(_run(_kept(compiled), block.parameters()), _run(_kept(block), block.parameters()))
+
+    def shapes(f):
+        seen = []
+
+        def under_hooks(x):
+            with _hooks_of_a_user(seen):
+                return f(x)
+
+        if inside:
+            _run(_kept(under_hooks), block.parameters())
+        else:
+            with _hooks_of_a_user(seen):
+                _run(f, block.parameters())
+        return seen
+
+    assert shapes(compiled) == shapes(block)
+
+
+def test_a_function_that_takes_the_name_of_torchs_hook_is_a_users():
+    block = _Block()
+    compiled = _compiled(block, "fuse")
+    seen = []
+
+    def pack(t):
+        seen.append(t)
+        return t
+
+    pack.__qualname__ = "save_on_cpu.__init__.<locals>.pack_to_cpu"
+    pack.__module__ = "torch.autograd.graph"
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        compiled(torch.ones(2, 8, requires_grad=True))
+        ours = len(seen)
+        block(torch.ones(2, 8, requires_grad=True))
+    assert ours == len(seen) - ours
+
+
+def test_a_hook_that_raises_reaches_the_caller():
+    """A checkpoint whose function takes another way when it runs again: torch's error, in compiled code as in eager."""
+    block = _Block()
+    compiled = _compiled(block, "fuse")
+    runs = []
+
+    def other_way(x):
+        runs.append(1)
+        return compiled(x) if len(runs) == 1 else compiled(compiled(compiled(x))).sin()
+
+    with set_checkpoint_early_stop(False):
+        loss = checkpoint(other_way, torch.ones(2, 8, requires_grad=True), use_reentrant=False).sum()
+        with pytest.raises(torch.utils.checkpoint.CheckpointError, match="more tensors during recomputation"):
+            loss.backward()
+
+
+def test_the_capture_hands_hooks_nothing():
+    block = _Block()
+    compiled = _compiled(block, "aten")
+    _kept(compiled)(torch.ones(2, 8, requires_grad=True)).sum().backward()
+    assert framefuse.statistics()["live_fakes"] == 0
