@@ -3,9 +3,11 @@
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/PyInterpreter.h>
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
 
-#include "frame_eval/ref.h"
+#include "frame_eval/versions/private_api.h"
 
 namespace framefuse {
 namespace {
@@ -27,21 +29,59 @@ bool IsDefinedIn(BorrowedRef function, const char* module) {
          reinterpret_cast<PyFunctionObject*>(function.get())->func_globals == PyModule_GetDict(imported);
 }
 
-bool Keeps(BorrowedRef pack) {
-  if (!PyFunction_Check(pack.get())) return false;
-  const BorrowedRef hook = BehindWrapper(pack);
-  if (IsDefinedIn(hook, "torch.utils.checkpoint")) return true;
+bool IsOfSaveOnCpu(BorrowedRef hook) {
   const char* const name = PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(hook.get())->func_qualname);
   return name != nullptr && std::string_view(name).starts_with("save_on_cpu.") &&
          IsDefinedIn(hook, "torch.autograd.graph");
 }
 
+// What a function's variable of an enclosing one holds; null: it has none of that name.
+Ref Enclosed(BorrowedRef function, const char* name) {
+  auto* const f = reinterpret_cast<PyFunctionObject*>(function.get());
+  const Ref names = Ref::Steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(f->func_code)));
+  if (!names || f->func_closure == nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  const Py_ssize_t count = std::min(PyTuple_GET_SIZE(names.get()), PyTuple_GET_SIZE(f->func_closure));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name) != 0) continue;
+    return Ref::Steal(PyCell_Get(PyTuple_GET_ITEM(f->func_closure, i)));
+  }
+  return {};
+}
+
+std::optional<CheckpointHooks> CheckpointOf(BorrowedRef pack) {
+  const BorrowedRef hook = BehindWrapper(pack);
+  if (!IsDefinedIn(hook, "torch.utils.checkpoint")) return std::nullopt;
+  if (Ref frame = Enclosed(hook, "frame")) return CheckpointHooks{std::move(frame), {}};
+  const Ref reference = Enclosed(hook, "target_frame_ref");
+  if (!reference || !PyWeakref_Check(reference.get())) return std::nullopt;
+  Ref frame = Ref::Create(private_api::Referent(reference.get()));
+  return CheckpointHooks{std::move(frame), pack};
+}
+
+bool Keeps(BorrowedRef pack) {
+  return PyFunction_Check(pack.get()) && (IsOfSaveOnCpu(BehindWrapper(pack)) || CheckpointOf(pack).has_value());
+}
+
+BorrowedRef TopPack() {
+  const auto& stack = Hooks::get_tls_state().stack;
+  return stack.empty() ? BorrowedRef() : BorrowedRef(stack.top().first.ptr(getPyInterpreter()));
+}
+
 }  // namespace
 
 SavedTensorHooks SavedTensorHooksNow() noexcept {
-  const auto& stack = Hooks::get_tls_state().stack;
-  if (stack.empty()) return SavedTensorHooks::kNone;
-  return Keeps(stack.top().first.ptr(getPyInterpreter())) ? SavedTensorHooks::kKeep : SavedTensorHooks::kOfUser;
+  const BorrowedRef pack = TopPack();
+  if (!pack) return SavedTensorHooks::kNone;
+  return Keeps(pack) ? SavedTensorHooks::kKeep : SavedTensorHooks::kOfUser;
+}
+
+std::optional<CheckpointHooks> CheckpointHooksNow() {
+  const BorrowedRef pack = TopPack();
+  if (!pack || !PyFunction_Check(pack.get())) return std::nullopt;
+  return CheckpointOf(pack);
 }
 
 SavedTensorHooksUncalled::SavedTensorHooksUncalled() : before_(Hooks::set_tracing(true)) {}

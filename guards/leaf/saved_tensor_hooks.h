@@ -5,12 +5,22 @@
 #define FRAMEFUSE_GUARDS_LEAF_SAVED_TENSOR_HOOKS_H_
 
 #include <cstdint>
+#include <optional>
+
+#include "frame_eval/ref.h"
 
 namespace framefuse {
 
 enum class SavedTensorHooks : std::uint8_t { kNone, kKeep, kOfUser };
 
 SavedTensorHooks SavedTensorHooksNow() noexcept;
+
+// The checkpoint whose hooks they are.
+struct CheckpointHooks {
+  Ref frame;                // torch's object for it
+  BorrowedRef second_pack;  // of its function's second run, this one; null: it is the first
+};
+std::optional<CheckpointHooks> CheckpointHooksNow();
 
 // While it lives hooks stay on and are handed nothing: a capture makes tensors that they must not keep.
 class SavedTensorHooksUncalled {

@@ -8,6 +8,7 @@
 #include "common/logging.h"
 #include "frame_eval/bytecode/decode.h"
 #include "frame_eval/versions/opcode_table.h"
+#include "guards/leaf/saved_tensor_hooks.h"
 #include "symbolic/ambient/function_modes.h"
 #include "symbolic/dispatch/reporting.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -99,7 +100,8 @@ SkipNextFrame::SkipNextFrame(BorrowedRef callable) : outer_(std::exchange(skippe
 SkipNextFrame::~SkipNextFrame() { skipped_code = outer_; }
 
 Hit FrameRunner::TryWithoutFrame(const FrameView& view) const {
-  return IsWatched(PyThreadState_Get()) ? Hit() : RunHit(*owner_, maker_.id(), view);
+  const bool misses = IsWatched(PyThreadState_Get()) || SavedTensorHooksNow() != SavedTensorHooks::kNone;
+  return misses ? Hit() : RunHit(*owner_, maker_.id(), view);
 }
 
 void FrameRunner::SayThrownInto(PyThreadState* thread, frame_ops::Frame* frame) {
@@ -218,6 +220,8 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(view.code);
   std::shared_ptr<Site> site = CodeCache::Get(code, *owner_, view.offset);
   ResolvedSources resolved;
+  std::optional<CheckpointScript> script = CheckpointScript::Now();
+  if (script && script->is_second_run()) return RunAgain(thread, frame, *script, site, result, progress);
   std::shared_ptr<Entry> found = FindEntry(*site, maker_.id(), view, &resolved);
   if (found == nullptr) {
     EntryMaker::Made made = maker_.Make(thread, frame, *site, progress->after);
@@ -225,6 +229,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
       made = maker_.Make(thread, frame, *site, progress->after);
     }
     if (made.entry == nullptr) {
+      if (script) script->Note(site, nullptr);
       DeliverLogs();
       // In the middle of a frame its `with` and `try` blocks are left, as by any error.
       const bool leaves = made.without == EntryMaker::Without::kRaises && !frame_ops::IsStarting(frame);
@@ -241,6 +246,32 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   } else {
     ++MutableStatistics().hits;
   }
+  if (script) script->Note(site, found);
+  return Run(thread, frame, std::move(found), resolved, result, progress);
+}
+
+// A checkpoint's function, as it ran before.
+FrameRunner::Step FrameRunner::RunAgain(PyThreadState* thread, frame_ops::Frame* frame, CheckpointScript& script,
+                                        const std::shared_ptr<Site>& site, PyObject** result, Progress* progress) {
+  const std::optional<std::shared_ptr<Entry>> before = script.Next(site);
+  if (before && *before == nullptr) {
+    *result = RunUnhooked(thread, frame, 0);
+    return Step::kFinished;
+  }
+  const auto* const entry = before ? static_cast<const CompiledEntry*>(before->get()) : nullptr;
+  ResolvedSources resolved;
+  if (entry != nullptr && entry->guards->Check(frame_ops::View(frame), &resolved)) {
+    ++MutableStatistics().hits;
+    return Run(thread, frame, *before, resolved, result, progress);
+  }
+  const std::string why = entry != nullptr ? entry->guards->Explain(frame_ops::View(frame)) : "it did not come here then";
+  CheckpointScript::RaiseOtherWay(frame_ops::Code(frame)->co_qualname, why);
+  *result = Unwind(thread, frame);
+  return Step::kFinished;
+}
+
+FrameRunner::Step FrameRunner::Run(PyThreadState* thread, frame_ops::Frame* frame, std::shared_ptr<Entry> found,
+                                   const ResolvedSources& resolved, PyObject** result, Progress* progress) {
   const auto& entry = static_cast<const CompiledEntry&>(*found);
   progress->between.reset();
   progress->idle_pieces = entry.executable == nullptr ? progress->idle_pieces + 1 : 0;

@@ -12,6 +12,7 @@
 
 #include "frame_eval/code_cache.h"
 #include "frame_eval/hook.h"
+#include "symbolic/dispatch/checkpoint_script.h"
 #include "symbolic/dispatch/entry_maker.h"
 #include "symbolic/dispatch/hit.h"
 
@@ -62,6 +63,10 @@ class FrameRunner final : public FrameHandler {
     void Leave(std::shared_ptr<Entry> entry);
   };
   Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, Progress* progress);
+  Step RunAgain(PyThreadState* thread, frame_ops::Frame* frame, CheckpointScript& script,
+                const std::shared_ptr<Site>& site, PyObject** result, Progress* progress);
+  Step Run(PyThreadState* thread, frame_ops::Frame* frame, std::shared_ptr<Entry> found,
+           const ResolvedSources& resolved, PyObject** result, Progress* progress);
   // The frames of a break in inlined calls, outermost first, while they run.
   struct Chain {
     const ResumePoint& resume;

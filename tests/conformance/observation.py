@@ -56,7 +56,7 @@ def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any],
     def run() -> None:
         with global_state.protected():
             case = build()
-            compiled = compile_(way.wrap(case.f))
+            compiled = way.around(compile_(way.wrap(case.f)))
             _make_calls(case, compiled, way, observation, gradients)
 
     if way.threaded:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 
 def _same(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,6 +46,13 @@ def _inlined(f: Callable[..., Any]) -> Callable[..., Any]:
     return first_frame
 
 
+def _in_checkpoint(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(compiled, *args, use_reentrant=False, **kwargs)
+
+    return kept
+
+
 @dataclasses.dataclass(frozen=True)
 class Way:
     """One way of running. `repeats`: the state changes of the program follow, then one more call without a change."""
@@ -62,6 +70,7 @@ class Way:
     breaks: bool = False
     fx: bool = False
     sizes: bool = False
+    around: Callable[[Callable[..., Any]], Callable[..., Any]] = _same  # what calls the compiled function; plain Python
 
 
 WAYS = {
@@ -80,6 +89,8 @@ WAYS = {
         Way("breaks", _same, "a break forced before every instruction in turn", repeats=True, breaks=True),
         Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),
         Way("sizes", _same, "with all sizes symbolic, called again after each state change and with other sizes", repeats=True, sizes=True),
+        Way("kept", _same, "inside a checkpoint, which calls it again in the backward", repeats=True, around=_in_checkpoint),
+        Way("fx-kept", _same, "the same by a backend in Python", repeats=True, around=_in_checkpoint, fx=True),
         Way("fx", _same, "by a backend in Python, called again after each state change", repeats=True, fx=True),
         Way("fx-sizes", _same, "by a backend in Python that takes symbolic sizes, called again with other sizes", repeats=True, sizes=True, fx=True),
         Way("fx-breaks", _same, "by a backend in Python, a break before every instruction", breaks=True, fx=True),

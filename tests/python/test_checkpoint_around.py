@@ -295,8 +295,8 @@ def test_a_function_that_takes_the_name_of_torchs_hook_is_a_users():
     assert ours == len(seen) - ours
 
 
-def test_a_hook_that_raises_reaches_the_caller():
-    """A checkpoint whose function takes another way when it runs again: torch's error, in compiled code as in eager."""
+def test_a_second_run_that_is_another_is_torchs_error():
+    """The kind of error that eager raises; which tensors were saved is another question."""
     block = _Block()
     compiled = _compiled(block, "fuse")
     runs = []
@@ -307,7 +307,7 @@ def test_a_hook_that_raises_reaches_the_caller():
 
     with set_checkpoint_early_stop(False):
         loss = checkpoint(other_way, torch.ones(2, 8, requires_grad=True), use_reentrant=False).sum()
-        with pytest.raises(torch.utils.checkpoint.CheckpointError, match="more tensors during recomputation"):
+        with pytest.raises(torch.utils.checkpoint.CheckpointError, match="takes another way than in its first run"):
             loss.backward()
 
 
