@@ -14,6 +14,8 @@ namespace {
 
 using Hooks = at::SavedTensorDefaultHooks;
 
+thread_local BorrowedRef pack_of_call;
+
 // torch.compiler.disable wraps one of them.
 BorrowedRef BehindWrapper(BorrowedRef function) {
   static PyObject* const name = PyUnicode_InternFromString("_torchdynamo_orig_callable");
@@ -53,7 +55,7 @@ Ref Enclosed(BorrowedRef function, const char* name) {
 
 std::optional<CheckpointHooks> CheckpointOf(BorrowedRef pack) {
   const BorrowedRef hook = BehindWrapper(pack);
-  if (!IsDefinedIn(hook, "torch.utils.checkpoint")) return std::nullopt;
+  if (!IsOfCheckpoint(hook)) return std::nullopt;
   if (Ref frame = Enclosed(hook, "frame")) return CheckpointHooks{std::move(frame), {}};
   const Ref reference = Enclosed(hook, "target_frame_ref");
   if (!reference || !PyWeakref_Check(reference.get())) return std::nullopt;
@@ -72,17 +74,24 @@ BorrowedRef TopPack() {
 
 }  // namespace
 
+bool IsOfCheckpoint(BorrowedRef function) {
+  return PyFunction_Check(function.get()) && IsDefinedIn(function, "torch.utils.checkpoint");
+}
+
 SavedTensorHooks SavedTensorHooksNow() noexcept {
   const BorrowedRef pack = TopPack();
   if (!pack) return SavedTensorHooks::kNone;
-  return Keeps(pack) ? SavedTensorHooks::kKeep : SavedTensorHooks::kOfUser;
+  return pack == pack_of_call && Keeps(pack) ? SavedTensorHooks::kKeep : SavedTensorHooks::kOfUser;
 }
 
 std::optional<CheckpointHooks> CheckpointHooksNow() {
   const BorrowedRef pack = TopPack();
-  if (!pack || !PyFunction_Check(pack.get())) return std::nullopt;
+  if (!pack || pack != pack_of_call || !PyFunction_Check(pack.get())) return std::nullopt;
   return CheckpointOf(pack);
 }
+
+SavedTensorHooksOfCall::SavedTensorHooksOfCall() : outer_(std::exchange(pack_of_call, TopPack())) {}
+SavedTensorHooksOfCall::~SavedTensorHooksOfCall() { pack_of_call = outer_; }
 
 SavedTensorHooksUncalled::SavedTensorHooksUncalled() : before_(Hooks::set_tracing(true)) {}
 SavedTensorHooksUncalled::~SavedTensorHooksUncalled() { Hooks::set_tracing(before_); }

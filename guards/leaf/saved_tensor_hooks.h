@@ -15,12 +15,28 @@ enum class SavedTensorHooks : std::uint8_t { kNone, kKeep, kOfUser };
 
 SavedTensorHooks SavedTensorHooksNow() noexcept;
 
+// While it lives a compiled function is being called, with the hooks that are on now. Those that come on later are a
+// user's: a checkpoint that compiled code calls runs its function again where nothing is compiled.
+class SavedTensorHooksOfCall {
+ public:
+  SavedTensorHooksOfCall();
+  ~SavedTensorHooksOfCall();
+  SavedTensorHooksOfCall(const SavedTensorHooksOfCall&) = delete;
+  SavedTensorHooksOfCall& operator=(const SavedTensorHooksOfCall&) = delete;
+
+ private:
+  const BorrowedRef outer_;
+};
+
 // The checkpoint whose hooks they are.
 struct CheckpointHooks {
   Ref frame;                // torch's object for it
   BorrowedRef second_pack;  // of its function's second run, this one; null: it is the first
 };
 std::optional<CheckpointHooks> CheckpointHooksNow();
+
+// Whether it is a function of torch.utils.checkpoint's own.
+bool IsOfCheckpoint(BorrowedRef function);
 
 // While it lives hooks stay on and are handed nothing: a capture makes tensors that they must not keep.
 class SavedTensorHooksUncalled {

@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "frame_eval/compiled_function.h"
+#include "guards/leaf/saved_tensor_hooks.h"
 #include "symbolic/dispatch/frame_runner.h"
 #include "symbolic/dispatch/reporting.h"
 #include "symbolic/frames/user_stack.h"
@@ -109,6 +110,7 @@ class CompiledTarget final : public CallTarget {
   }
   Ref Run(BorrowedRef callable, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
     const CompiledCall call;
+    const SavedTensorHooksOfCall hooks;
     const OwnLimitScope limit;
     const HookScope scope(HookMode::kRun, &runner_);
     const PyFunctionObject* function = FunctionOf(callable_);
@@ -309,6 +311,7 @@ Ref CallThrough(FrameRunner& runner, PyObject* callable, BorrowedRef args, Borro
   Ref result;
   {
     const CompiledCall call;
+    const SavedTensorHooksOfCall hooks;
     const HookScope scope(HookMode::kRun, &runner);
     PyFunctionObject* function = FunctionOf(target);
     if (function != nullptr) {

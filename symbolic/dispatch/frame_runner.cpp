@@ -130,7 +130,9 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
       return RunUnhooked(thread, frame, throw_flag);
     }
     case DisabledByTorch::kWithWhatItCalls: {
-      const HookScope disabled(HookMode::kDisabled);
+      // A checkpoint's second run: as it would be without a compiled function around the backward pass.
+      const bool again = IsOfCheckpoint(BehindTorchDisable(function));
+      const HookScope disabled(again ? HookMode::kOff : HookMode::kDisabled);
       return RunUnhooked(thread, frame, throw_flag);
     }
   }
