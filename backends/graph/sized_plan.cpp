@@ -1,5 +1,7 @@
 #include "backends/graph/sized_plan.h"
 
+#include <ATen/SavedTensorHooks.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -79,6 +81,8 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::in
   }
   Met& met = *known->second;
   met_.splice(met_.begin(), met_, known->second);
+  // A checkpoint runs the graph again, and tells what it saves by its order, which goes by the plan.
+  if (at::SavedTensorDefaultHooks::get_hooks().has_value()) return nullptr;
   if (met.plan == nullptr && ++met.times >= kOften * (static_plans_ + 1) && !met.refused) {
     ++static_plans_;
     absl::StatusOr<std::shared_ptr<Plan>> plan = CompileFor(symbols);

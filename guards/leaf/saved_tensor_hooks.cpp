@@ -74,6 +74,18 @@ BorrowedRef TopPack() {
 
 }  // namespace
 
+bool CheckpointHooks::HasAllSaved() const {
+  if (!second_pack) return false;
+  const Ref pass = Enclosed(BehindWrapper(second_pack), "gid");
+  const Ref counts = Ref::Steal(PyObject_GetAttrString(frame, "recomp_counter"));
+  const Ref holders = Ref::Steal(PyObject_GetAttrString(frame, "weak_holders"));
+  const Ref count = pass && counts ? Ref::Steal(PyObject_GetItem(counts, pass)) : Ref();
+  const bool known = count && holders && PyLong_Check(count.get()) && PyList_Check(holders.get());
+  const bool all = known && PyLong_AsSsize_t(count) >= PyList_GET_SIZE(holders.get());
+  PyErr_Clear();
+  return all;
+}
+
 bool IsOfCheckpoint(BorrowedRef function) {
   return PyFunction_Check(function.get()) && IsDefinedIn(function, "torch.utils.checkpoint");
 }

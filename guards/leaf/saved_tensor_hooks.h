@@ -32,6 +32,8 @@ class SavedTensorHooksOfCall {
 struct CheckpointHooks {
   Ref frame;                // torch's object for it
   BorrowedRef second_pack;  // of its function's second run, this one; null: it is the first
+  // Second run: all is there that the first one saved.
+  bool HasAllSaved() const;
 };
 std::optional<CheckpointHooks> CheckpointHooksNow();
 

@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include "frame_eval/ref.h"
-#include "guards/leaf/saved_tensor_hooks.h"
-
 namespace framefuse {
 namespace {
 
@@ -40,7 +37,7 @@ std::optional<CheckpointScript> CheckpointScript::Now() {
   }
   if (*steps == nullptr) *steps = std::make_shared<Steps>();
   if (reader != nullptr) reader->steps = *steps;
-  return CheckpointScript(steps->get(), reader);
+  return CheckpointScript(*hooks, steps->get(), reader);
 }
 
 void CheckpointScript::Note(std::shared_ptr<Site> site, std::shared_ptr<Entry> entry) {

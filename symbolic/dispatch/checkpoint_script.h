@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frame_eval/code_cache.h"
 #include "frame_eval/ref.h"
+#include "guards/leaf/saved_tensor_hooks.h"
 
 namespace framefuse {
 
@@ -26,6 +28,8 @@ class CheckpointScript {
   void Note(std::shared_ptr<Site> site, std::shared_ptr<Entry> entry);
   // Second run. Nothing: the first run did not come here next.
   std::optional<std::shared_ptr<Entry>> Next(const std::shared_ptr<Site>& site);
+  // Second run: whether it has come to its end, for torch.
+  bool HasAllSaved() const { return hooks_.HasAllSaved(); }
   // torch's error of a checkpoint whose second run is another.
   static void RaiseOtherWay(BorrowedRef function, const std::string& why);
 
@@ -40,9 +44,11 @@ class CheckpointScript {
     std::size_t next = 0;
   };
 
-  CheckpointScript(Steps* steps, Reader* reader) : steps_(steps), reader_(reader) {}
+  CheckpointScript(CheckpointHooks hooks, Steps* steps, Reader* reader)
+      : hooks_(std::move(hooks)), steps_(steps), reader_(reader) {}
 
-  Steps* steps_ = nullptr;    // owned by torch's object, which the hooks keep alive
+  CheckpointHooks hooks_;
+  Steps* steps_ = nullptr;    // owned by torch's object
   Reader* reader_ = nullptr;  // owned by the second run's hook
 };
 

@@ -256,7 +256,8 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
 FrameRunner::Step FrameRunner::RunAgain(PyThreadState* thread, frame_ops::Frame* frame, CheckpointScript& script,
                                         const std::shared_ptr<Site>& site, PyObject** result, Progress* progress) {
   const std::optional<std::shared_ptr<Entry>> before = script.Next(site);
-  if (before && *before == nullptr) {
+  // What handles the checkpoint's own exception, a `with`, has not run before.
+  if (before ? *before == nullptr : script.HasAllSaved()) {
     *result = RunUnhooked(thread, frame, 0);
     return Step::kFinished;
   }
