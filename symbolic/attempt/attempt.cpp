@@ -350,6 +350,7 @@ class Driver {
     if (acts_before_it_looks_ || refuted_) return;
     if (std::string why = WhyLeftToCheckpoint(capture, closed, for_python); !why.empty()) {
       left_to_checkpoint_ = true;
+      closed_.reset();  // with what the capture has made
       return plan_.LeaveToCheckpoint(std::move(why));
     }
     entry.expects.raising = settings_.raising;
@@ -372,7 +373,7 @@ class Driver {
     if (absl::Status status = MakeGuards(capture, entry); !status.ok()) return Fail(std::move(status));
     entry.operations = OperationsOf(capture.fx());
     LogCapture(capture, closed, frame_);
-    if (settings_.keeps_graph_text || WantsGraphText()) entry.graph_text = GraphText(closed.graph);
+    if (settings_.keeps_graph_text || WantsGraphText() || IsKept()) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
       // What torch's code imported by itself, or Python code that compiled the graph, has changed what was read before.

@@ -5,6 +5,7 @@
 #include "backends/graph/input_writes.h"
 #include "guards/leaf/saved_tensor_hooks.h"
 #include "symbolic/executables/executable.h"
+#include "symbolic/executables/random_state.h"
 
 namespace framefuse {
 namespace {
@@ -29,6 +30,7 @@ const char* DoneBesides(Capture& capture, const Closed& closed, bool for_python)
   }
   if (entry.end_state || entry.end_exception != kNoRecipe) return "it changes torch's state";
   if (!capture.draws().all().empty()) return "it draws random numbers in Python";
+  if (!GeneratorsOf(*closed.graph.graph).given.empty()) return "it draws from a generator that it was given";
   const Expectations& expects = entry.expects;
   if (!expects.outputs.empty() || !expects.deferred.empty() || !expects.warnings.empty()) {
     return "Python may have to go on with it";
@@ -38,8 +40,10 @@ const char* DoneBesides(Capture& capture, const Closed& closed, bool for_python)
 
 }  // namespace
 
+bool IsKept() { return SavedTensorHooksNow() == SavedTensorHooks::kKeep; }
+
 std::string WhyLeftToCheckpoint(Capture& capture, const Closed& closed, bool for_python) {
-  if (SavedTensorHooksNow() != SavedTensorHooks::kKeep || !SavesTensors(closed.graph)) return "";
+  if (!IsKept() || !SavesTensors(closed.graph)) return "";
   const char* const besides = DoneBesides(capture, closed, for_python);
   return besides == nullptr ? "" : absl::StrCat("it runs inside of one, whose hooks keep what it saves, and ", besides);
 }

@@ -12,6 +12,8 @@
 
 namespace framefuse {
 
+// Whether such hooks are on: a second run may ask whether two graphs are alike.
+bool IsKept();
 // Empty: nothing keeps what it saves, or it only computes. `for_python`: its graph is for an FX backend.
 std::string WhyLeftToCheckpoint(Capture& capture, const Closed& closed, bool for_python);
 

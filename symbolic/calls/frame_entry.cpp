@@ -9,6 +9,7 @@
 #include "frame_eval/bytecode/decode.h"
 #include "guards/leaf/global_state.h"
 #include "guards/leaf/tensor.h"
+#include "guards/leaf/saved_tensor_hooks.h"
 #include "symbolic/ambient/shown_warnings.h"
 #include "symbolic/calls/autograd_calls.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -110,6 +111,10 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
   if (boundary_.depth().native > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
     tracer_.AskLeaves();
+    if (SavedTensorHooksNow() == SavedTensorHooks::kKeep) {
+      // In eager it runs the checkpoint's function again, as far as it has come.
+      return BreakAsItStarts(frame, GraphBreakKind::kCheckpoint, "a backward pass inside of one");
+    }
     const auto is_hook = [](const CachedCall& call) { return call.history != nullptr; };
     if (std::any_of(writes_.calls().begin(), writes_.calls().end(), is_hook)) {
       return BreakAsItStarts(frame, GraphBreakKind::kAutograd,

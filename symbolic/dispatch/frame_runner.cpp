@@ -267,6 +267,16 @@ FrameRunner::Step FrameRunner::RunAgain(PyThreadState* thread, frame_ops::Frame*
     ++MutableStatistics().hits;
     return Run(thread, frame, *before, resolved, result, progress);
   }
+  if (entry != nullptr) {
+    // Objects that the function makes anew are others: what is made for them may be the same.
+    std::shared_ptr<Entry> other = FindEntry(*site, maker_.id(), frame_ops::View(frame), &resolved);
+    if (other == nullptr) other = maker_.Make(thread, frame, *site, progress->after).entry;
+    const auto* const now = static_cast<const CompiledEntry*>(other.get());
+    if (now != nullptr && now->SavesAs(*entry) && now->guards->Check(frame_ops::View(frame), &resolved)) {
+      return Run(thread, frame, std::move(other), resolved, result, progress);
+    }
+    PyErr_Clear();
+  }
   const std::string why = entry != nullptr ? entry->guards->Explain(frame_ops::View(frame)) : "it did not come here then";
   CheckpointScript::RaiseOtherWay(frame_ops::Code(frame)->co_qualname, why);
   *result = Unwind(thread, frame);

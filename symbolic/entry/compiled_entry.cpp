@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 
 #include <memory>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -27,6 +28,18 @@ ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRegion(CompileId id
 std::string CompiledEntry::Explain(const FrameView& frame) const {
   std::string refutation = expects.Refutation();
   return refutation.empty() ? guards->Explain(frame) : refutation;
+}
+
+bool CompiledEntry::SavesAs(const CompiledEntry& other) const {
+  if (graph_text != other.graph_text || resume.has_value() != other.resume.has_value()) return false;
+  const bool same_work = (executable == nullptr) == (other.executable == nullptr);
+  if (!resume) return same_work;
+  const auto next = [](const ResumePoint& r) {
+    std::vector<int> places;
+    for (const ResumeFrame& f : r.frames) places.push_back(f.next_instruction);
+    return places;
+  };
+  return same_work && next(*resume) == next(*other.resume);
 }
 
 std::optional<TorchState> CompiledEntry::EnterRunState() const {

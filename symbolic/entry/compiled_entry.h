@@ -76,6 +76,8 @@ class CompiledEntry final : public Entry {
  public:
   bool IsDead() const override { return guards->IsDead() || expects.IsRefuted(); }
   std::string Explain(const FrameView& frame) const override;
+  // Whether it saves the same tensors, in the same order, and goes on at the same place; both have their graph's text.
+  bool SavesAs(const CompiledEntry& other) const;
 
   enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kOtherWay, kRaised };
   struct Failure {
