@@ -11,24 +11,33 @@ namespace framefuse {
 
 at::Tensor SavedTensors::Unpack(std::size_t i, const AutogradNodePtr& node, bool again) const {
   const int pass = torch::autograd::get_current_graph_task_id();
-  if (!again || pass < 0 || !saved_[i].has_hooks()) return saved_[i].unpack(node);
-  {
-    const std::lock_guard lock(given_->mutex);
-    const auto [it, is_first] = given_->by_pass.try_emplace(pass);
-    if (const auto found = it->second.find(i); found != it->second.end()) return found->second;
-    if (is_first) {
-      AtEndOfBackward([given = given_, pass] {
-        std::map<std::size_t, at::Tensor> dying;
-        const std::lock_guard end(given->mutex);
-        dying.swap(given->by_pass[pass]);
-        given->by_pass.erase(pass);
-      });
-    }
-  }
+  if (pass < 0 || !saved_[i].has_hooks()) return saved_[i].unpack(node);
+  if (at::Tensor there = given_->Find(pass, i); there.defined()) return there;
   at::Tensor t = saved_[i].unpack(node);  // may run the program again
-  const std::lock_guard lock(given_->mutex);
-  given_->by_pass[pass][i] = t;
+  if (again && given_->Add(pass, i, t)) AtEndOfBackward([given = given_, pass] { given->End(pass); });
   return t;
+}
+
+at::Tensor SavedTensors::Given::Find(int pass, std::size_t i) {
+  const std::lock_guard lock(mutex);
+  const auto tensors = by_pass.find(pass);
+  if (tensors == by_pass.end()) return {};
+  const auto found = tensors->second.find(i);
+  return found == tensors->second.end() ? at::Tensor() : found->second;
+}
+
+bool SavedTensors::Given::Add(int pass, std::size_t i, const at::Tensor& t) {
+  const std::lock_guard lock(mutex);
+  const auto [tensors, is_first] = by_pass.try_emplace(pass);
+  tensors->second[i] = t;
+  return is_first;
+}
+
+void SavedTensors::Given::End(int pass) {
+  std::map<std::size_t, at::Tensor> dying;  // behind the lock
+  const std::lock_guard lock(mutex);
+  dying.swap(by_pass[pass]);
+  by_pass.erase(pass);
 }
 
 void SavedTensors::Drop(std::size_t i) {

@@ -27,7 +27,12 @@ class SavedTensors {
   void Drop(std::size_t i);
 
  private:
+  // What hooks gave, by pass and place.
   struct Given {
+    at::Tensor Find(int pass, std::size_t i);
+    bool Add(int pass, std::size_t i, const at::Tensor& t);  // whether it is the first of its pass
+    void End(int pass);
+
     std::mutex mutex;
     std::map<int, std::map<std::size_t, at::Tensor>> by_pass;
   };
