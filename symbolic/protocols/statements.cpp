@@ -149,10 +149,26 @@ void Statements::ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist) {
   const Ref imported = ImportModule(module.c_str());
   for (Py_ssize_t i = 0; imported && PyTuple_Check(fromlist.get()) && i < PyTuple_GET_SIZE(fromlist.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(fromlist.get(), i);
-    if (PyObject_HasAttr(imported, item) == 0)
-      ImportModule(absl::StrCat(module, ".", Utf8(item)).c_str());
+    if (PyObject_HasAttr(imported, item) == 0) ImportModule(absl::StrCat(module, ".", Utf8(item)).c_str());
   }
   PyErr_Clear();  // what cannot be imported breaks the graph
+}
+
+// Whether an import statement here is the interpreter's, which has no effects where the module is there; a guard says
+// so.
+bool Statements::ImportsAsPython(Activation& act) {
+  static PyObject* const builtins = ImportModule("builtins").release();
+  static PyObject* const name = PyUnicode_InternFromString("__import__");
+  if (frame_ops::Builtins(act.frame) != PyModule_GetDict(builtins)) return false;
+  const Value owner = objects_.Adopt(BorrowedRef(builtins), reads_.ConstantSource(builtins));
+  const Value own = owner ? meaning_.LoadAttr(act, owner, name) : Value();
+  if (!own || own.source == kNoSource) return false;
+  if (!PyCFunction_CheckExact(own.object.get())) return false;
+  if (PyCFunction_GET_SELF(own.object.get()) != builtins) return false;
+  if (std::string_view(reinterpret_cast<PyCFunctionObject*>(own.object.get())->m_ml->ml_name) != "__import__")
+    return false;
+  reads_.AddGuard(own.source, GuardKind::kIdentity, own.object);
+  return true;
 }
 
 // The package that the code belongs to, as import.c asks for it; nothing: Python is to look, and to warn or raise.
@@ -197,6 +213,10 @@ Ref Statements::AbsoluteName(Activation& act, BorrowedRef name, long level) {
 Value Statements::ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) {
   reads_.Consume(fromlist);
   reads_.Consume(level);
+  if (!ImportsAsPython(act)) {
+    return PyErr_Occurred() != nullptr ? Value()
+                                       : breaks_.Break(GraphBreakKind::kImport, "by a function of the program's own");
+  }
   PyObject* modules = PyImport_GetModuleDict();
   const Ref absolute = AbsoluteName(act, name, PyLong_AsLong(level.object));
   if (!absolute && PyErr_Occurred()) return Value();
