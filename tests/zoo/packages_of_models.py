@@ -38,14 +38,6 @@ _vision("rotary_vision", "rvt", "RvT", **_IMAGE)
 
 
 @program("vit_pytorch")
-def masked_autoencoder():
-    from vit_pytorch import ViT
-    from vit_pytorch.mae import MAE
-
-    return MAE(encoder=ViT(**_IMAGE), masking_ratio=0.5, decoder_dim=16, decoder_depth=1, decoder_heads=2), images(3, 32)
-
-
-@program("vit_pytorch")
 def images_of_many_sizes():
     from vit_pytorch.na_vit import NaViT
 

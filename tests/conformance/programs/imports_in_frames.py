@@ -157,7 +157,8 @@ def globals_without_builtins():
     return Case(types.FunctionType(body.__code__, {}, "body", None, body.__closure__), vector(3))
 
 
-@program(whole=False)
+# Where a graph is made as a module of torch.fx, code of torch in Python imports, too.
+@program(whole=False, not_ways=("fx", "fx-sizes", "fx-breaks"))
 def import_that_the_program_replaced():
     asked = []
 
