@@ -1,5 +1,6 @@
 #include "guards/made_reads.h"
 
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/leaf/number_list.h"
@@ -12,7 +13,7 @@ namespace {
 // As deque has it, not a class derived from that.
 Ref MaxlenOf(BorrowedRef object) {
   static PyObject* const descriptor = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("_collections"));
+    const Ref module = ImportModule("_collections");
     const Ref deque = module ? Ref::Steal(PyObject_GetAttrString(module, "deque")) : Ref();
     return deque ? PyObject_GetAttrString(deque, "maxlen") : nullptr;
   }();
@@ -34,7 +35,7 @@ Ref LengthOf(BorrowedRef object) {
 
 bool IsThreadLocal(PyTypeObject* type) {
   static auto* const local = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("_thread"));
+    const Ref module = ImportModule("_thread");
     return reinterpret_cast<PyTypeObject*>(module ? PyObject_GetAttrString(module, "_local") : nullptr);
   }();
   if (local == nullptr || type->tp_getattro != local->tp_getattro || type->tp_setattro != local->tp_setattro) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/context_tokens.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/lru_cache.h"
@@ -22,7 +23,7 @@ struct StandardTypes {
 };
 
 PyTypeObject* ImportType(const char* module_name, const char* type_name) {
-  Ref module = Ref::Steal(PyImport_ImportModule(module_name));
+  Ref module = ImportModule(module_name);
   PyObject* type = module ? PyObject_GetAttrString(module, type_name) : nullptr;
   if (type == nullptr || !PyType_Check(type)) {
     PyErr_Clear();
@@ -328,7 +329,7 @@ absl::Status ReadKey(const Source& source, Read* read) {
 }  // namespace
 
 PyObject* ReadAbcToken() {
-  static PyObject* const module = PyImport_ImportModule("_abc");
+  static PyObject* const module = ImportModule("_abc").release();
   static PyObject* const function = module != nullptr ? PyObject_GetAttrString(module, "get_cache_token") : nullptr;
   static auto* const latest = new Ref();
   Ref now = function != nullptr ? Ref::Steal(PyObject_CallNoArgs(function)) : Ref();

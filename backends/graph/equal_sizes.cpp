@@ -85,15 +85,16 @@ class Joiner {
     for (const Symbol& s : from_.symbols()) used.AddSymbol(s);
     const ExprTable solved = std::exchange(table_, std::move(used));
     known_.clear();
+    // What it knew names expressions of the table before, and says nothing until it is in the new one.
     std::vector<std::optional<Dim>> equal_to(equal_to_.size());
     equal_to.swap(equal_to_);
+    absl::flat_hash_map<ExprId, Dim> atoms;
+    atoms.swap(equal_atoms_);
     for (std::size_t i = 0; i < equal_to.size(); ++i) {
       if (equal_to[i]) equal_to[i] = Rebuilt(solved, *equal_to[i]);
     }
     known_.clear();
     equal_to_ = std::move(equal_to);
-    absl::flat_hash_map<ExprId, Dim> atoms;
-    atoms.swap(equal_atoms_);
     std::vector<std::pair<Dim, Dim>> equal;
     for (const auto& [atom, dim] : atoms) equal.emplace_back(Rebuilt(solved, Dim::OfExpr(atom)), Rebuilt(solved, dim));
     for (const auto& [atom, dim] : equal) {

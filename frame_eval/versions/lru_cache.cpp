@@ -1,4 +1,5 @@
 #include "frame_eval/versions/lru_cache.h"
+#include "frame_eval/import_module.h"
 
 #include <utility>
 
@@ -42,7 +43,7 @@ PyObject* Give(PyObject* known, PyObject* args, PyObject* kwargs) {
 }
 
 Ref MakeCache(PyObject* function, PyObject* maxsize) {
-  const Ref functools = Ref::Steal(PyImport_ImportModule("functools"));
+  const Ref functools = ImportModule("functools");
   const Ref decorator = functools ? Ref::Steal(PyObject_CallMethod(functools, "lru_cache", "O", maxsize)) : Ref();
   return decorator ? Ref::Steal(PyObject_CallOneArg(decorator, function)) : Ref();
 }

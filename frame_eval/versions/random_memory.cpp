@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "frame_eval/import_module.h"
 #include "frame_eval/ref.h"
 
 namespace framefuse::frame_ops {
@@ -47,7 +48,7 @@ bool DrawsAgain(PyObject* generator, Twister* twister) {
 }
 
 PyTypeObject* TryLayout() {
-  const Ref module = Ref::Steal(PyImport_ImportModule("_random"));
+  const Ref module = ImportModule("_random");
   const Ref type = module ? Ref::Steal(PyObject_GetAttrString(module, "Random")) : Ref();
   const Ref trial = type ? Ref::Steal(PyObject_CallFunction(type, "i", 12345)) : Ref();
   bool fits = trial && Py_TYPE(trial.get())->tp_basicsize >= static_cast<Py_ssize_t>(sizeof(Twister));

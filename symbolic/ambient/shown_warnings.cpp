@@ -1,5 +1,6 @@
 #include "symbolic/ambient/shown_warnings.h"
 
+#include "frame_eval/import_module.h"
 #include "symbolic/rules/call_rules.h"
 
 namespace framefuse {
@@ -12,7 +13,7 @@ void Remove(PyObject* registry, BorrowedRef text, BorrowedRef category, Borrowed
 
 // warnings.filters, if it is a list; the module lives as long as the process.
 PyObject* Filters() {
-  static PyObject* const module = PyImport_ImportModule("warnings");
+  static PyObject* const module = ImportModule("warnings").release();
   static PyObject* const name = PyUnicode_InternFromString("filters");
   if (module == nullptr) return nullptr;
   PyObject* filters = PyDict_GetItem(PyModule_GetDict(module), name);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "frame_eval/import_module.h"
 #include "frame_eval/ref.h"
 #include "frame_eval/versions/frame_ops.h"
 
@@ -20,7 +21,7 @@ void Note(int signal) { arrived.fetch_or(std::uint64_t{1} << signal); }
 // The interpreter is asked, for each look at the process's table is a system call.
 bool HasPythonHandler(int signal) {
   static PyObject* const getsignal = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("_signal"));
+    const Ref module = ImportModule("_signal");
     return module ? PyObject_GetAttrString(module, "getsignal") : nullptr;
   }();
   const Ref number = Ref::Steal(PyLong_FromLong(signal));

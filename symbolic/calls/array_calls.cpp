@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "frame_eval/import_module.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/array_memory.h"
@@ -185,7 +186,7 @@ Value ArrayCalls::TensorOfNew(BorrowedRef array) {
   const ValueView args[] = {ValueView(array, kNoSource)};
   if (!arguments_.PrepareNative(args[0])) return Value();
   static PyObject* const maker = [] {
-    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+    const Ref torch = ImportModule("torch");
     return torch ? PyObject_GetAttrString(torch, "from_numpy") : nullptr;
   }();
   Value tensor = natives_.MakeHostTensor(maker, args, BorrowedRef());

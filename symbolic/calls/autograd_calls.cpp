@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/backward_phase.h"
 #include "symbolic/journals/break_controller.h"
@@ -36,7 +37,7 @@ AutogradCalls::AutogradCalls(Journals& journals, NativeCalls& natives)
 
 bool IsAutogradFunction(BorrowedRef type) {
   static PyObject* const base = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("torch._C"));
+    const Ref module = ImportModule("torch._C");
     PyObject* found = module ? PyObject_GetAttrString(module, "_FunctionBase") : nullptr;
     PyErr_Clear();
     return found;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "frame_eval/import_module.h"
 #include "symbolic/ambient/torch_state.h"
 #include "symbolic/calls/autograd_calls.h"
 #include "symbolic/calls/call_evaluator.h"
@@ -225,7 +226,7 @@ Value BranchCalls::CallCheckpoint(Activation& act, absl::Span<const ValueView> a
   if (!symbols_.none()) return breaks_.NeedStaticSizes();  // the operator has its branches as text
   constexpr GraphBreakKind kKind = GraphBreakKind::kCheckpoint;
   if (args.size() != 1 || args[0].object.get() == Py_None) return breaks_.Break(kKind, "its arguments");
-  const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+  const Ref torch = ImportModule("torch");
   const Ref make = torch ? Ref::Steal(PyObject_GetAttrString(torch, "tensor")) : Ref();
   if (!make) return Value();
   const ValueView holds[] = {ValueView(Py_True, kNoSource)};

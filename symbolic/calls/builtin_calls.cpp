@@ -5,6 +5,7 @@
 #include "absl/container/inlined_vector.h"
 #include "common/check.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
 #include "guards/read.h"
@@ -66,7 +67,7 @@ bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
 
 // Whether an ABC's caches, the positive or the valid negative one, hold the class.
 bool IsInAbcCache(PyObject* cls, PyObject* sub) {
-  static PyObject* const module = PyImport_ImportModule("_abc");
+  static PyObject* const module = ImportModule("_abc").release();
   const Ref dump = Ref::Steal(PyObject_CallMethod(module, "_get_dump", "O", cls));
   const Ref reference = dump ? Ref::Steal(PyWeakref_NewRef(sub, nullptr)) : Ref();
   if (!reference) {

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/lru_cache.h"
 #include "guards/immutable.h"
 #include "symbolic/calls/call_evaluator.h"
@@ -101,7 +102,7 @@ BorrowedRef CachedKeys::PartWithHash(Activation& act, ValueView arg) {
 }
 
 Value CachedKeys::Ask(Activation& act, const char* builtin, absl::Span<const ValueView> args) {
-  static PyObject* const module = PyImport_ImportModule("operator");
+  static PyObject* const module = ImportModule("operator").release();
   const Ref function =
       Ref::Steal(builtin == std::string_view("hash") ? Py_NewRef(PyDict_GetItemString(PyEval_GetBuiltins(), builtin))
                                                      : PyObject_GetAttrString(module, builtin));

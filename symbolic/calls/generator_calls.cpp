@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/journals/native_boundary.h"
@@ -15,7 +16,7 @@ namespace framefuse {
 namespace {
 
 BorrowedRef Named(const char* module, const char* name) {
-  const Ref of = Ref::Steal(PyImport_ImportModule(module));
+  const Ref of = ImportModule(module);
   return of ? PyObject_GetAttrString(of, name) : nullptr;  // for ever
 }
 

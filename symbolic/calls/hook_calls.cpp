@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "frame_eval/import_module.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -17,7 +18,7 @@ namespace {
 
 Ref EmptyHandle() {
   static PyObject* const type = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("torch.utils.hooks"));
+    const Ref module = ImportModule("torch.utils.hooks");
     return module ? PyObject_GetAttrString(module, "RemovableHandle") : nullptr;
   }();
   const Ref nothing = type != nullptr ? Ref::Steal(PyTuple_New(0)) : Ref();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "frame_eval/import_module.h"
 #include "guards/leaf/number_list.h"
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/journals.h"
@@ -21,7 +22,7 @@ namespace {
 bool IsMaker(BorrowedRef callable) {
   static PyObject* const* const makers = [] {
     static PyObject* found[2] = {};
-    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+    const Ref torch = ImportModule("torch");
     if (torch) found[0] = PyObject_GetAttrString(torch, "tensor");
     if (torch) found[1] = PyObject_GetAttrString(torch, "as_tensor");
     return found;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_replace.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/ambient/torch_state.h"
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/backward_phase.h"
@@ -32,7 +33,7 @@ Ref TupleOf(absl::Span<const ValueView> values) {
 
 // What torch._C tells now of what the function sets, as the function takes it; null: it is not known.
 Ref ArgumentsThatAreSo(BorrowedRef setter, BorrowedRef given) {
-  static PyObject* const torch = PyImport_ImportModule("torch._C");
+  static PyObject* const torch = ImportModule("torch._C").release();
   const std::string own(NameOfCallable(setter));
   const std::string name = absl::StrReplaceAll(own, {{"set_", "get_"}, {"setter", "getter"}});
   const Ref getter = torch == nullptr ? Ref() : Ref::Steal(PyObject_GetAttrString(torch, name.c_str()));

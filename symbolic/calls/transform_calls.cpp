@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frame_eval/hook.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/ambient/function_modes.h"
 #include "symbolic/calls/native_calls.h"
 #include "symbolic/journals/backward_phase.h"
@@ -72,7 +73,7 @@ bool LoadDecompositions() {
   if (loaded) return true;
   const tracing::Tracer::Suspended suspended;
   const HookScope hook(HookMode::kOff);
-  const Ref module = Ref::Steal(PyImport_ImportModule("torch._functorch.vmap"));
+  const Ref module = ImportModule("torch._functorch.vmap");
   const Ref load = module ? Ref::Steal(PyObject_GetAttrString(module, "lazy_load_decompositions")) : Ref();
   const Ref done = load ? Ref::Steal(PyObject_CallNoArgs(load)) : Ref();
   PyErr_Clear();
@@ -84,7 +85,7 @@ bool LoadDecompositions() {
 PyTypeObject* TypeOfMode(BorrowedRef pushed) {
   if (!THPDevice_Check(pushed.get())) return pushed.type();
   static PyObject* const type = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("torch.utils._device"));
+    const Ref module = ImportModule("torch.utils._device");
     PyObject* found = module ? PyObject_GetAttrString(module, "DeviceContext") : nullptr;
     PyErr_Clear();
     return found;

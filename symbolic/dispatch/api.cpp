@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "frame_eval/compiled_function.h"
+#include "frame_eval/import_module.h"
 #include "guards/leaf/saved_tensor_hooks.h"
 #include "symbolic/dispatch/frame_runner.h"
 #include "symbolic/dispatch/reporting.h"
@@ -154,7 +155,7 @@ namespace {
 
 // torch.ops' own objects, so that FX graphs can name them.
 void LoadCondOperators() {
-  Ref packet = Ref::Steal(PyImport_ImportModule("torch"));
+  Ref packet = ImportModule("torch");
   for (const char* name : {"ops", "framefuse", "cond"}) {
     packet = packet ? Ref::Steal(PyObject_GetAttrString(packet, name)) : Ref();
   }

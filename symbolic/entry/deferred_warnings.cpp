@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/import_module.h"
 
 namespace framefuse {
 namespace {
@@ -13,7 +14,7 @@ PyObject* say = nullptr;  // never released
 
 // The module's names; it lives as long as the process.
 PyObject* Warnings() {
-  static PyObject* const module = PyImport_ImportModule("warnings");
+  static PyObject* const module = ImportModule("warnings").release();
   return module != nullptr ? PyModule_GetDict(module) : nullptr;
 }
 PyObject* Named(const char* name) {
@@ -93,7 +94,7 @@ bool AnyFilterMakesErrors(const DeferredWarning& w) {
 }
 
 bool IsTextStream(PyObject* stream) {
-  static PyObject* const module = PyImport_ImportModule("io");
+  static PyObject* const module = ImportModule("io").release();
   if (stream == nullptr || stream == Py_None) return true;
   for (const char* name : {"TextIOWrapper", "StringIO"}) {
     PyObject* type = module != nullptr ? PyDict_GetItemString(PyModule_GetDict(module), name) : nullptr;
@@ -122,7 +123,7 @@ bool IsShownPlainly(absl::Span<PyObject* const> read) {
 // Numpy's settings (np.seterr, np.errstate) are those that it came with.
 bool NumpyWarns() {
   static PyObject* const asks = [] {
-    const Ref numpy = Ref::Steal(PyImport_ImportModule("numpy"));
+    const Ref numpy = ImportModule("numpy");
     return numpy ? PyObject_GetAttrString(numpy, "geterr") : nullptr;
   }();
   static PyObject* const usual =

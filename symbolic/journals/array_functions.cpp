@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/taken_warnings.h"
 #include "symbolic/messages/graph_break.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr std::size_t kEach = ~std::size_t{0};
 
 PyObject* Helper(const char* name) {
-  const Ref module = Ref::Steal(PyImport_ImportModule("framefuse._array_functions"));
+  const Ref module = ImportModule("framefuse._array_functions");
   return module ? PyObject_GetAttrString(module, name) : nullptr;
 }
 
@@ -63,7 +64,7 @@ bool IsNumpyCallable(BorrowedRef callable, std::string_view name) {
 // number of repetitions.
 std::size_t CountOfElementwise(BorrowedRef callable, std::string_view name) {
   static PyTypeObject* const ufunc = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("numpy"));
+    const Ref module = ImportModule("numpy");
     return reinterpret_cast<PyTypeObject*>(module ? PyObject_GetAttrString(module, "ufunc") : nullptr);
   }();
   if (callable.type() == ufunc || name == "einsum") return kEach;

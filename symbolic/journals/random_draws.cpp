@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frame_eval/hook.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/entry/drawn_numbers.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/object_table.h"
@@ -46,7 +47,7 @@ Ref RandomDraws::TensorAtHand(Tracked& generator, const One& one, bool* is_float
   const tracing::Tracer::Suspended off;
   Ref& copy = copies_[generator.original.get()];
   if (!copy) {
-    static PyObject* const module = PyImport_ImportModule("copy");
+    static PyObject* const module = ImportModule("copy").release();
     copy = Ref::Steal(PyObject_CallMethod(module, "deepcopy", "O", generator.original.get()));
   }
   const Ref drawn = copy ? CallMethodOf(copy, one.method, one.args, one.kwnames) : Ref();

@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/import_module.h"
 #include "guards/immutable.h"
 #include "symbolic/ambient/shown_warnings.h"
 #include "symbolic/journals/read_journal.h"
@@ -52,7 +53,7 @@ bool IsImported() {
 
 const Known* Learn() {
   const HookScope native(HookMode::kOff);
-  const Ref module = Ref::Steal(PyImport_ImportModule("framefuse._sharded"));
+  const Ref module = ImportModule("framefuse._sharded");
   const auto get = [&](const char* name) { return Ref::Steal(PyObject_GetAttrString(module, name)); };
   const Ref type = module ? get("DTensor") : Ref();
   if (!type) {  // a torch whose DTensor is another one

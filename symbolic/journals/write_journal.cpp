@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "guards/read.h"
 #include "symbolic/journals/break_controller.h"
@@ -238,7 +239,7 @@ bool WriteJournal::AppendUnread(Tracked& list, BorrowedRef item) {
 }
 
 bool WriteJournal::WriteSlotNames() const {
-  const Ref copyreg = Ref::Steal(PyImport_ImportModule("copyreg"));
+  const Ref copyreg = ImportModule("copyreg");
   return std::all_of(noted_classes_.begin(), noted_classes_.end(), [&](const Ref& cls) {
     const Ref names = copyreg ? Ref::Steal(PyObject_CallMethod(copyreg, "_slotnames", "O", cls.get())) : Ref();
     PyErr_Clear();

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/bytecode/lines.h"
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
@@ -39,7 +40,7 @@ Ref LinesOf(PyObject* file) {
   static PyObject* const known = PyDict_New();
   PyObject* found = PyDict_GetItemWithError(known, file);
   if (found != nullptr) return Ref::Create(found);
-  static PyObject* const linecache = PyImport_ImportModule("linecache");
+  static PyObject* const linecache = ImportModule("linecache").release();
   Ref cache = linecache != nullptr ? Ref::Steal(PyObject_GetAttrString(linecache, "cache")) : Ref();
   if (!cache || !PyDict_CheckExact(cache.get())) return Ref();
   PyObject* const entry = PyDict_GetItemWithError(cache, file);

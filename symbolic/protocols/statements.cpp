@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/journals/break_controller.h"
@@ -145,32 +146,90 @@ void Statements::ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist) {
   if (!absl::StartsWith(module, "torch.")) return;
   const HookScope native(HookMode::kOff);
   tracing::Tracer::Suspended suspended;
-  const Ref imported = Ref::Steal(PyImport_ImportModule(module.c_str()));
+  const Ref imported = ImportModule(module.c_str());
   for (Py_ssize_t i = 0; imported && PyTuple_Check(fromlist.get()) && i < PyTuple_GET_SIZE(fromlist.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(fromlist.get(), i);
-    if (PyObject_HasAttr(imported, item) == 0)
-      Ref::Steal(PyImport_ImportModule(absl::StrCat(module, ".", Utf8(item)).c_str()));
+    if (PyObject_HasAttr(imported, item) == 0) ImportModule(absl::StrCat(module, ".", Utf8(item)).c_str());
   }
   PyErr_Clear();  // what cannot be imported breaks the graph
+}
+
+// Whether an import statement here is the interpreter's, which has no effects where the module is there; a guard says
+// so.
+bool Statements::ImportsAsPython(Activation& act) {
+  static PyObject* const builtins = ImportModule("builtins").release();
+  static PyObject* const name = PyUnicode_InternFromString("__import__");
+  if (frame_ops::Builtins(act.frame) != PyModule_GetDict(builtins)) return false;
+  const Value owner = objects_.Adopt(BorrowedRef(builtins), reads_.ConstantSource(builtins));
+  const Value own = owner ? meaning_.LoadAttr(act, owner, name) : Value();
+  if (!own || own.source == kNoSource) return false;
+  if (!PyCFunction_CheckExact(own.object.get())) return false;
+  if (PyCFunction_GET_SELF(own.object.get()) != builtins) return false;
+  if (std::string_view(reinterpret_cast<PyCFunctionObject*>(own.object.get())->m_ml->ml_name) != "__import__")
+    return false;
+  reads_.AddGuard(own.source, GuardKind::kIdentity, own.object);
+  return true;
+}
+
+// The package that the code belongs to, as import.c asks for it; nothing: Python is to look, and to warn or raise.
+Ref Statements::PackageOf(Activation& act) {
+  static PyObject* const package_name = PyUnicode_InternFromString("__package__");
+  static PyObject* const spec_name = PyUnicode_InternFromString("__spec__");
+  static PyObject* const own_name = PyUnicode_InternFromString("name");
+  static PyObject* const locations_name = PyUnicode_InternFromString("submodule_search_locations");
+  PyObject* globals = frame_ops::Globals(act.frame);
+  if (PyDict_Contains(globals, package_name) != 1 || PyDict_Contains(globals, spec_name) != 1) return Ref();
+  const Value package = meaning_.LoadGlobal(act, package_name);
+  if (!package || package.source == kNoSource || !PyUnicode_CheckExact(package.object.get())) return Ref();
+  reads_.Consume(package);
+  const Value spec = meaning_.LoadGlobal(act, spec_name);
+  if (!spec || spec.source == kNoSource) return Ref();
+  if (spec.object.get() == Py_None) {
+    reads_.Consume(spec);
+    return Ref::Create(package.object);
+  }
+  if (std::string_view(spec.object.type()->tp_name) != "ModuleSpec") return Ref();
+  const Value own = meaning_.LoadAttr(act, spec, own_name);
+  const Value locations = own ? meaning_.LoadAttr(act, spec, locations_name) : Value();
+  if (!locations || locations.source == kNoSource || !PyUnicode_CheckExact(own.object.get())) return Ref();
+  reads_.Consume(own);
+  reads_.AddGuard(locations.source, GuardKind::kIdentity, locations.object);
+  std::string parent = Utf8(own.object);
+  if (locations.object.get() == Py_None) parent.resize(parent.rfind('.') == std::string::npos ? 0 : parent.rfind('.'));
+  return parent == Utf8(package.object) ? Ref::Create(package.object) : Ref();
+}
+
+Ref Statements::AbsoluteName(Activation& act, BorrowedRef name, long level) {
+  if (level == 0) return Ref::Create(name);
+  const Ref package = PackageOf(act);
+  if (!package) return Ref();
+  std::string base = Utf8(package);
+  for (; level > 1 && !base.empty(); --level) base.resize(base.rfind('.') == std::string::npos ? 0 : base.rfind('.'));
+  if (base.empty()) return Ref();
+  if (PyUnicode_GET_LENGTH(name.get()) > 0) absl::StrAppend(&base, ".", Utf8(name));
+  return Ref::Steal(PyUnicode_FromString(base.c_str()));
 }
 
 Value Statements::ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) {
   reads_.Consume(fromlist);
   reads_.Consume(level);
-  PyObject* modules = PyImport_GetModuleDict();
-  Ref absolute = Ref::Create(name);
-  if (PyLong_AsLong(level.object) > 0) {
-    return breaks_.Break(GraphBreakKind::kImport, absl::StrCat("a relative import of ", Utf8(name)));
+  if (!ImportsAsPython(act)) {
+    return PyErr_Occurred() != nullptr ? Value()
+                                       : breaks_.Break(GraphBreakKind::kImport, "by a function of the program's own");
   }
-  if (IsSkippedCode(frame_ops::Code(act.frame))) ImportOfLibrary(name, fromlist.object);
+  PyObject* modules = PyImport_GetModuleDict();
+  const Ref absolute = AbsoluteName(act, name, PyLong_AsLong(level.object));
+  if (!absolute && PyErr_Occurred()) return Value();
+  if (!absolute) return breaks_.Break(GraphBreakKind::kImport, absl::StrCat("a relative import of ", Utf8(name)));
+  if (IsSkippedCode(frame_ops::Code(act.frame))) ImportOfLibrary(absolute, fromlist.object);
   PyObject* found = PyDict_GetItemWithError(modules, absolute);
-  if (found == nullptr || !PyModule_Check(found)) return breaks_.Break(GraphBreakKind::kImport, Utf8(name));
+  if (found == nullptr || !PyModule_Check(found)) return breaks_.Break(GraphBreakKind::kImport, Utf8(absolute));
   // `from a.b import c` may import the submodule a.b.c.
   if (PyTuple_Check(fromlist.object.get())) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fromlist.object.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(fromlist.object.get(), i);
       if (!PyDict_Contains(PyModule_GetDict(found), item)) {
-        return breaks_.Break(GraphBreakKind::kImport, absl::StrCat(Utf8(name), ".", Utf8(item)));
+        return breaks_.Break(GraphBreakKind::kImport, absl::StrCat(Utf8(absolute), ".", Utf8(item)));
       }
     }
   }

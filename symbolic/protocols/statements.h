@@ -39,6 +39,10 @@ class Statements {
  private:
   // What the object's type has under `name`, bound to the object.
   Value BindOfType(Activation& act, ValueView object, BorrowedRef found, const char* name);
+  [[nodiscard]] bool ImportsAsPython(Activation& act);
+  Ref PackageOf(Activation& act);
+  // Nothing, without an error: it is not known.
+  Ref AbsoluteName(Activation& act, BorrowedRef name, long level);
   void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
 
   BreakController& breaks_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/journals/array_memory.h"
 #include "symbolic/journals/array_writes.h"
@@ -18,7 +19,7 @@ namespace {
 // torch.Tensor.numpy
 PyObject* MakerOfArrays() {
   static PyObject* const method = [] {
-    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+    const Ref torch = ImportModule("torch");
     const Ref cls = torch ? Ref::Steal(PyObject_GetAttrString(torch, "Tensor")) : Ref();
     return cls ? PyObject_GetAttrString(cls, "numpy") : nullptr;
   }();
@@ -26,7 +27,7 @@ PyObject* MakerOfArrays() {
 }
 
 PyObject* Helper(const char* name) {
-  const Ref module = Ref::Steal(PyImport_ImportModule("framefuse._array_functions"));
+  const Ref module = ImportModule("framefuse._array_functions");
   return module ? PyObject_GetAttrString(module, name) : nullptr;
 }
 

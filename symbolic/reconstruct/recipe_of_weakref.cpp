@@ -1,6 +1,7 @@
 // RecipeBuilder: weak references that captured code made.
 #include "absl/strings/str_cat.h"
 #include "common/status.h"
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/journals/weak_targets.h"
@@ -18,7 +19,7 @@ struct KeyedRef {
 const KeyedRef& Keyed() {
   static const KeyedRef* const found = [] {
     auto* made = new KeyedRef();
-    const Ref module = Ref::Steal(PyImport_ImportModule("weakref"));
+    const Ref module = ImportModule("weakref");
     if (module) made->type = PyObject_GetAttrString(module, "KeyedRef");
     if (made->type != nullptr) made->key = PyObject_GetAttrString(made->type, "key");
     made->maker = PyObject_GetAttrString(reinterpret_cast<PyObject*>(WeakrefType()), "__new__");

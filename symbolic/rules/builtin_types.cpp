@@ -1,6 +1,7 @@
 #include "symbolic/rules/builtin_types.h"
 
 #include "common/check.h"
+#include "frame_eval/import_module.h"
 #include "frame_eval/ref.h"
 #include "guards/immutable.h"
 
@@ -8,7 +9,7 @@ namespace framefuse {
 namespace {
 
 PyTypeObject* NamedType(const char* module, const char* name) {
-  Ref m = Ref::Steal(PyImport_ImportModule(module));
+  Ref m = ImportModule(module);
   FF_CHECK(m);
   return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(m, name));
 }
@@ -51,7 +52,7 @@ PyTypeObject* AttrGetterType() {
 }
 PyTypeObject* KeyWrapperType() {
   static PyTypeObject* type = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("_functools"));
+    const Ref module = ImportModule("_functools");
     const Ref made = module ? Ref::Steal(PyObject_CallMethod(module, "cmp_to_key", "O", Py_None)) : Ref();
     PyErr_Clear();
     return made ? Py_TYPE(made.get()) : nullptr;  // kept for ever, as the module is
@@ -144,7 +145,7 @@ struct TemplateTypes {
 const TemplateTypes& OfTemplates() {
   static const TemplateTypes types = [] {
     TemplateTypes t;
-    const Ref module = Ref::Steal(PyImport_ImportModule("string.templatelib"));
+    const Ref module = ImportModule("string.templatelib");
     if (module) {
       t.whole = NamedType("string.templatelib", "Template");
       t.part = NamedType("string.templatelib", "Interpolation");

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "frame_eval/import_module.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/rules/builtin_types.h"
 #include "symbolic/rules/known_metaclass.h"
@@ -40,7 +41,7 @@ Ref ResolvePath(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   PyObject* modules = PyImport_GetModuleDict();
   Ref module = Ref::Create(PyDict_GetItemString(modules, path.substr(0, dot).c_str()));
-  if (!module) module = Ref::Steal(PyImport_ImportModule(path.substr(0, dot).c_str()));
+  if (!module) module = ImportModule(path.substr(0, dot).c_str());
   if (!module && path.rfind('.', dot - 1) != std::string::npos) {  // an attribute of a class
     PyErr_Clear();
     module = ResolvePath(path.substr(0, dot));
@@ -138,7 +139,7 @@ std::string_view FileOf(PyCodeObject* code) {
 
 // Folder of a module's __file__, with the trailing separator; empty if it has none.
 std::string FolderOf(const char* module_name) {
-  Ref module = Ref::Steal(PyImport_ImportModule(module_name));
+  Ref module = ImportModule(module_name);
   Ref file = module ? Ref::Steal(PyObject_GetAttrString(module, "__file__")) : Ref();
   const char* text = file && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : nullptr;
   PyErr_Clear();

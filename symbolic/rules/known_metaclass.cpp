@@ -1,10 +1,11 @@
 #include "symbolic/rules/known_metaclass.h"
+#include "frame_eval/import_module.h"
 
 namespace framefuse {
 namespace {
 
 PyObject* Attribute(const char* module, const char* name) {
-  const Ref m = Ref::Steal(PyImport_ImportModule(module));
+  const Ref m = ImportModule(module);
   PyObject* found = m ? PyObject_GetAttrString(m, name) : nullptr;
   PyErr_Clear();
   return found;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frame_eval/import_module.h"
 #include "symbolic/rules/builtin_types.h"
 
 namespace framefuse {
@@ -23,7 +24,7 @@ enum class Wraps : std::uint8_t { kNo, kIterators, kFunction, kIterables };
 
 struct ItertoolsTypes {
   ItertoolsTypes() {
-    const Ref module = Ref::Steal(PyImport_ImportModule("itertools"));
+    const Ref module = ImportModule("itertools");
     for (const char* name : {"islice", "cycle", "pairwise", "zip_longest", "product"}) {
       if (PyObject* type = module ? PyObject_GetAttrString(module, name) : nullptr) iterators.push_back(type);
     }

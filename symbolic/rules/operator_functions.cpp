@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/container/flat_hash_map.h"
+#include "frame_eval/import_module.h"
 
 namespace framefuse {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::array<std::string_view, 26> kOperatorNames = {
 BorrowedRef OperatorFunction(int nb_op) {
   static PyObject* functions[kOperatorNames.size()] = {};
   if (functions[nb_op] == nullptr) {
-    Ref module = Ref::Steal(PyImport_ImportModule("operator"));
+    Ref module = ImportModule("operator");
     functions[nb_op] = PyObject_GetAttrString(module, kOperatorNames[static_cast<std::size_t>(nb_op)].data());
   }
   return functions[nb_op];
@@ -28,7 +29,7 @@ BorrowedRef NamedOperator(const char* name) {
   static auto* cache = new absl::flat_hash_map<std::string, PyObject*>();
   PyObject*& slot = (*cache)[name];
   if (slot == nullptr) {
-    Ref module = Ref::Steal(PyImport_ImportModule("operator"));
+    Ref module = ImportModule("operator");
     slot = PyObject_GetAttrString(module, name);
   }
   return slot;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_split.h"
+#include "frame_eval/import_module.h"
 #include "symbolic/messages/code_text.h"
 
 namespace framefuse {
@@ -16,7 +17,7 @@ namespace {
 std::size_t At(Py_ssize_t i) { return static_cast<std::size_t>(i); }
 
 Ref OfTorch(const char* module, const char* name) {
-  const Ref m = Ref::Steal(PyImport_ImportModule(module));
+  const Ref m = ImportModule(module);
   Ref found = m ? Ref::Steal(PyObject_GetAttrString(m, name)) : Ref();
   if (!found) PyErr_Clear();
   return found;

@@ -2,6 +2,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "frame_eval/import_module.h"
 #include "guards/immutable.h"
 #include "symbolic/rules/leaf_types.h"
 
@@ -9,7 +10,7 @@ namespace framefuse {
 namespace {
 
 PyTypeObject* TorchType(const char* module, const char* name) {
-  Ref m = Ref::Steal(PyImport_ImportModule(module));
+  Ref m = ImportModule(module);
   PyObject* type = m ? PyObject_GetAttrString(m, name) : nullptr;
   if (type == nullptr) PyErr_Clear();
   return reinterpret_cast<PyTypeObject*>(type);

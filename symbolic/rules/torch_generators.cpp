@@ -1,11 +1,12 @@
 #include "symbolic/rules/torch_generators.h"
+#include "frame_eval/import_module.h"
 
 namespace framefuse {
 namespace {
 
 PyTypeObject* GeneratorType() {
   static PyObject* const type = [] {
-    const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+    const Ref torch = ImportModule("torch");
     return torch ? PyObject_GetAttrString(torch, "Generator") : nullptr;
   }();
   return reinterpret_cast<PyTypeObject*>(type);

@@ -2,6 +2,9 @@
 // would have been recorded for their values.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "backends/graph/dim_algebra.h"
 #include "backends/graph/equal_sizes.h"
 #include "backends/graph/sized_graph.h"
@@ -80,6 +83,39 @@ TEST(JoinEqualSizes, QuotientsWhoseDivisorIsKnownLater) {
   g.value(0).sizes = {pieces};
   JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, pieces, Dim(1)), g.exprs.Make(ExprKind::kEq, s1, Dim(3))});
   EXPECT_EQ(g.value(0).sizes[0], Dim(1));
+}
+
+// What is known of products names expressions: those of one table say nothing in the next.
+TEST(JoinEqualSizes, SumsBesideProductsThatAreNumbers) {
+  Graph g = Parsed(R"(graph "g"
+symbol s0 = 3 min=1
+symbol u1 = 10 unbacked=1
+symbol u2 = 25 unbacked=1
+symbol u3 = 25 unbacked=1
+symbol u4 = 13 unbacked=1
+symbol u5 = 16 unbacked=1
+symbol u6 = 31 unbacked=1
+symbol u7 = 20 unbacked=1
+symbol u8 = 22 unbacked=1
+symbol u9 = 18 unbacked=1
+input %0: f32[s0] argument "x"
+output %0 user
+)");
+  std::vector<Dim> facts;
+  const auto fact = [&](Dim a, Dim b) { facts.push_back(g.exprs.Make(ExprKind::kEq, a, b)); };
+  const auto times = [&](int n) { return g.exprs.Make(ExprKind::kMul, g.exprs.OfSymbol(0), Dim(n)); };
+  const auto sum = [&](SymbolIndex first) {
+    const Dim two = g.exprs.Make(ExprKind::kAdd, g.exprs.OfSymbol(first), g.exprs.OfSymbol(first + 1));
+    return g.exprs.Make(ExprKind::kAdd, g.exprs.OfSymbol(first + 2), two);
+  };
+  fact(sum(1), times(20));
+  for (const int n : {2560, 20, 160, 80, 1280, 10}) fact(times(n), Dim(n * 3));
+  for (const SymbolIndex first : {4, 7}) fact(sum(first), Dim(60));
+  for (const SymbolIndex last : {3, 6, 9}) g.value(0).sizes.push_back(g.exprs.OfSymbol(last));
+  JoinEqualSizes(g, facts);
+  std::vector<std::int64_t> hints;
+  for (const Dim d : g.value(0).sizes) hints.push_back(g.exprs.Hint(d));
+  EXPECT_EQ(hints, (std::vector<std::int64_t>{3, 25, 31, 18}));
 }
 
 TEST(JoinEqualSizes, SizesOfInputsDoNotWaitForWhatTheGraphComputes) {

@@ -280,3 +280,50 @@ def experts_without_work():
 
     start = given(0, 1, 2, 0, 1, 2)
     return Case(f, *start, then=[lambda w=w: Args(*given(*w)) for w in ((0, 0, 1, 1, 2), (0, 0, 1, 1), (2, 2, 2, 1, 0, 0, 2))])
+
+
+def _counts(x, w):
+    """How many rows each expert has, and the rows in their order."""
+    chosen = (x @ w).topk(2, 1).indices
+    counts = torch.zeros(len(x), w.shape[1]).scatter(1, chosen, 1).long().sum(0).tolist()
+    return counts, x.repeat_interleave(2, 0)
+
+
+def _routed(x, w):
+    counts, rows = _counts(x, w)
+    return torch.cat([part * (i + 1) for i, part in enumerate(rows.split(counts, 0))])
+
+
+def _sized_batches(f, *sizes):
+    def given(n):
+        g = torch.Generator().manual_seed(n)
+        return torch.randn(n, 8, generator=g), torch.randn(8, 4, generator=g)
+
+    return Case(f, *given(sizes[0]), then=[lambda n=n: Args(*given(n)) for n in sizes[1:]])
+
+
+@program
+def sums_of_counts_where_multiples_of_a_size_are_known():
+    def f(x, w):
+        y = _routed(x, w)
+        for factor in (2560, 160, 80, 1280, 10):
+            if len(x) * factor == 30 * factor:
+                y = y + factor
+        return y + _routed(x + 1, w), _routed(x * 2, w), _routed(x - 1, w)
+
+    return _sized_batches(f, 20, 30, 24, 30, 40)
+
+
+@program
+def counts_that_serve_twice_where_a_size_is_known():
+    def f(x, w):
+        first, rows = _counts(x, w)
+        if rows.numel() == 480:
+            rows = rows + 1
+        if len(rows) * 6 == 360:
+            rows = rows * 2
+        second, others = _counts(x + 1, w)
+        parts = [*rows.split(first, 0), *others.split(second, 0), *(rows - others).split(first, 0)]
+        return torch.cat([part.cumsum(0) for part in parts]), [len(part) for part in parts[:0]]
+
+    return _sized_batches(f, 20, 30, 24, 30, 40)
