@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "backends/graph/format_of_padding.h"
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/infer_by_run.h"
@@ -59,6 +60,14 @@ bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* 
   if (traits.shape == nullptr) return true;
   if (!traits.shape(args, *outputs)) return false;
   return SameSizes((*outputs)[0].sizes, self.sym_sizes()) && c10::canCast((*outputs)[0].dtype, self.scalar_type());
+}
+
+// A padding's result is as the kernels make it.
+void KeepFormat(const ir::Op& op, c10::ArrayRef<c10::IValue> args, OutputMeta* output) {
+  const c10::MemoryFormat format =
+      args[static_cast<std::size_t>(op.FindArgument("self"))].toTensor().suggest_memory_format();
+  if (!HasFormat(output->sizes.size(), format)) return;
+  *output = WithFormat(std::move(output->sizes), output->dtype, format);
 }
 
 torch::jit::Stack MetaArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
@@ -164,6 +173,7 @@ void ResultInference::ByMetaKernel(Recorder& recorder, const OpTraits& traits, N
   CallMetaKernel(recorder, traits, &results);
   CheckSizesKept(recorder, traits, args, meta_args);
   builder->DescribeResults(meta_args, results, outputs);
+  if (ir::PadsInFormat(traits.op) && builder->device().is_cpu()) KeepFormat(*traits.op, args, &outputs->front());
   for (const OutputMeta& m : *outputs) {
     const bool shares = m.alias_of >= 0 && args[static_cast<std::size_t>(m.alias_of)].isTensor();
     if (shares) (void)args[static_cast<std::size_t>(m.alias_of)].toTensor().storage_offset();  // pinned

@@ -407,3 +407,32 @@ def test_views_whose_history_a_pass_has_used_up():
         assert r.requires_grad and not r.is_leaf
         with pytest.raises(RuntimeError, match="second time"):
             r.sum().backward()
+
+
+def test_a_tensor_that_a_backend_was_shown_is_replaced():
+    """No weak reference to it is left: a capture leaves to Python what ends an object that one is told of."""
+
+    class Mean(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.total = torch.zeros(3)
+            self.seen = []
+
+        def forward(self, x):
+            self.total = self.total + x
+            self.seen.append(x * 2)
+            return self.total / len(self.seen)
+
+    def run(backend):
+        mean = Mean()
+        function = framefuse.compile(mean, backend=backend, fullgraph=True)
+        return [function(torch.arange(3.0) + n) for n in range(3)], mean.total
+
+    def shown(module, inputs):
+        assert not any(weakref.getweakrefs(t) for t in inputs)
+        return module.forward
+
+    results, total = run(shown)
+    expected, last = run("aten")
+    torch.testing.assert_close(results, expected)
+    torch.testing.assert_close(total, last)
