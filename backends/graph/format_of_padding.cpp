@@ -1,19 +1,16 @@
 #include "backends/graph/format_of_padding.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
+#include <cstddef>
 
 namespace framefuse::ir {
-namespace {
 
-constexpr std::array<std::string_view, 8> kPaddings = {
-    "aten.reflection_pad2d",          "aten.reflection_pad3d",          "aten.replication_pad2d",
-    "aten.replication_pad3d",         "aten.reflection_pad2d_backward", "aten.reflection_pad3d_backward",
-    "aten.replication_pad2d_backward", "aten.replication_pad3d_backward"};
-
-}  // namespace
-
-bool PadsInFormat(OpId op) { return std::find(kPaddings.begin(), kPaddings.end(), op->name()) != kPaddings.end(); }
+bool PadsInFormat(OpId op) {
+  const auto& arguments = op->arguments();
+  const std::size_t count = arguments.size();
+  if (count < 2 || count > 3 || arguments[count - 2].name != "self" || arguments[count - 1].name != "padding") {
+    return false;
+  }
+  return count == 2 || arguments[0].name == "grad_output";
+}
 
 }  // namespace framefuse::ir

@@ -1,5 +1,6 @@
-// PadsInFormat: paddings, and their backwards, whose results have the memory format of the tensor that was padded on a CPU.
-// torch's kernels for metadata say that they are contiguous.
+// PadsInFormat: paddings by reflection and replication, and their backwards, whose results have the memory format of
+// the tensor that was padded on a CPU. torch's kernels for metadata say that they are contiguous. Invariant: they are
+// the operators that take a tensor and a padding, or these and a gradient, and nothing else.
 #ifndef FRAMEFUSE_BACKENDS_GRAPH_FORMAT_OF_PADDING_H_
 #define FRAMEFUSE_BACKENDS_GRAPH_FORMAT_OF_PADDING_H_
 

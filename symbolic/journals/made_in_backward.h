@@ -1,5 +1,5 @@
-// MadeInBackward: the lists, dicts, sets and objects that a backward function of torch.autograd.Function has made while it
-// is evaluated at the close of a graph. It may write them: nothing else sees them, unless it puts them into
+// MadeInBackward: the lists, dicts, sets and objects that a backward function of torch.autograd.Function has made while
+// it is evaluated at the close of a graph. It may write them: nothing else sees them, unless it puts them into
 // something that was there before, which it may not write.
 // Invariant: what is noted lives until the scope ends, so that its address is not another object's.
 #ifndef FRAMEFUSE_SYMBOLIC_JOURNALS_MADE_IN_BACKWARD_H_

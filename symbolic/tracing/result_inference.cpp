@@ -107,6 +107,9 @@ Outputs ResultInference::Infer(Recorder& recorder, const OpTraits& traits, NodeB
   }
   outputs.clear();
   ByKernel(recorder, traits, builder, &outputs);
+  if (ir::PadsInFormat(traits.op) && builder->device().is_cpu() && !outputs.empty()) {
+    KeepFormat(*traits.op, builder->args(), &outputs[0]);
+  }
   return outputs;
 }
 
@@ -173,7 +176,6 @@ void ResultInference::ByMetaKernel(Recorder& recorder, const OpTraits& traits, N
   CallMetaKernel(recorder, traits, &results);
   CheckSizesKept(recorder, traits, args, meta_args);
   builder->DescribeResults(meta_args, results, outputs);
-  if (ir::PadsInFormat(traits.op) && builder->device().is_cpu()) KeepFormat(*traits.op, args, &outputs->front());
   for (const OutputMeta& m : *outputs) {
     const bool shares = m.alias_of >= 0 && args[static_cast<std::size_t>(m.alias_of)].isTensor();
     if (shares) (void)args[static_cast<std::size_t>(m.alias_of)].toTensor().storage_offset();  // pinned

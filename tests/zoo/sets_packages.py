@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from zoo import packages_of_mathematics  # noqa: F401  (registers its programs)
+from zoo import packages_of_mathematics, packages_of_science  # noqa: F401  (register their programs)
 from zoo.package_programs import Program, build, images, names, program, random, tokens
 from zoo.zoo_model import ZooModel
 

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from conformance.program import Case, program
+from conformance.program import Args, Case, program
 from conformance.sample import matrix
 
 
@@ -82,3 +82,16 @@ def other_activations_between_stacked_products():
 
     shapes = (4, 3, 5), (3, 6, 5), (3, 6), (3, 1, 6), (3, 1)
     return Case(f, *[image(*s).requires_grad_() for s in shapes], then=[lambda: None])
+
+
+@program
+def sizes_of_padded_images():
+    def f(x):
+        y = F.pad(x, (1, 1, 1, 1), mode="reflect")
+        z = F.pad(x, (2, 1, 0, 1), mode="replicate")
+        return y.movedim(1, -1).flatten(-2) * 2, y.stride(), z.movedim(1, -1).flatten(-2) * 2, z.stride()
+
+    def of(side):
+        return image(2, 4, side, side).contiguous(memory_format=torch.channels_last).requires_grad_()
+
+    return Case(f, of(4), then=[lambda: Args(of(5)), lambda: Args(of(7)), lambda: Args(of(3))])
