@@ -409,26 +409,25 @@ def test_views_whose_history_a_pass_has_used_up():
             r.sum().backward()
 
 
-def test_a_tensor_that_a_backend_was_shown_is_replaced():
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_tensor_that_a_backend_was_shown_is_replaced(dynamic):
     """No weak reference to it is left: a capture leaves to Python what ends an object that one is told of."""
 
-    class Mean(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.total = torch.zeros(3)
-            self.seen = []
+    class State:
+        total = None
 
-        def forward(self, x):
-            self.total = self.total + x
-            self.seen.append(x * 2)
-            return self.total / len(self.seen)
+    state = State()
+    state.total = torch.ones(3)
 
-    def run(backend):
-        mean = Mean()
-        function = framefuse.compile(mean, backend=backend, fullgraph=True)
-        return [function(torch.arange(3.0) + n) for n in range(3)], mean.total
+    def read(x):
+        return x + state.total
 
-    results, total = run(lambda module, inputs: module.forward)
-    expected, last = run("aten")
-    torch.testing.assert_close(results, expected)
-    torch.testing.assert_close(total, last)
+    def write(x):
+        state.total = x * 2
+        return x.sum()
+
+    options = {"backend": lambda module, inputs: module.forward, "fullgraph": True, "dynamic": dynamic}
+    x = torch.arange(3.0)
+    assert torch.equal(framefuse.compile(read, **options)(x), x + 1)
+    assert framefuse.compile(write, **options)(x) == 3
+    assert torch.equal(state.total, x * 2)
