@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backends/graph/boxed_call.h"
+#include "backends/graph/format_of_padding.h"
 #include "backends/graph/op_kernels.h"
 #include "backends/graph/operators.h"
 
@@ -95,7 +96,7 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   if (kernel == nullptr) {
     kernel = CompositeOf(handle);
   }
-  results.has_strides = !Has(n.op, OpFact::kMetaStridesWrong);
+  results.has_strides = !Has(n.op, OpFact::kMetaStridesWrong) && !PadsInFormat(n.op);
   if (kernel == nullptr) return std::nullopt;
   torch::jit::Stack stack;
   for (std::size_t a = 0; a < n.args.size(); ++a) {

@@ -172,7 +172,8 @@ AtenSequence::PlanStep AtenSequence::StepOf(std::int32_t index) const {
   s.outputs.assign(n.outputs.begin(), n.outputs.end());
   s.list_sizes = n.list_sizes;
   s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
-  const bool by_offsets = ir::Is(n.op, ir::OpName::kAsStrided) || n.op == ScatterOffsets();
+  static constexpr ir::OpNames kByPlaces{ir::OpName::kAsStrided, ir::OpName::k_ReshapeAlias, ir::OpName::kView};
+  const bool by_offsets = kByPlaces.contains(n.op) || n.op == ScatterOffsets();
   if (graph_.functional && by_offsets && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
   // They copy all of the storage that their first argument is a part of.
   static constexpr ir::OpNames kCopyStorage{ir::OpName::kSliceScatter, ir::OpName::kSelectScatter,
@@ -285,15 +286,14 @@ void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
   c10::IValue& slot = frame.slots[At(value)];
   const at::Tensor& t = slot.toTensor();
   const ir::Value& recorded = graph_.value(value);
-  std::vector<std::int64_t> strides;
-  for (const ir::Dim& d : recorded.strides) {
-    strides.push_back(d.is_constant() ? d.constant() : frame.exprs[At(d.expr)]);
-  }
+  const auto stride = [&](const ir::Dim& d) { return d.is_constant() ? d.constant() : frame.exprs[At(d.expr)]; };
   bool same = true;
-  for (std::size_t d = 0; d < strides.size(); ++d) {
-    same = same && (t.sizes()[d] <= 1 || t.strides()[d] == strides[d]);
+  for (std::size_t d = 0; same && d < recorded.strides.size(); ++d) {
+    same = t.sizes()[d] <= 1 || t.strides()[d] == stride(recorded.strides[d]);
   }
-  if (same) return;
+  if (same || t.numel() == 0) return;
+  std::vector<std::int64_t> strides;
+  for (const ir::Dim& d : recorded.strides) strides.push_back(stride(d));
   TORCH_CHECK(t.storage_offset() == 0, "a part of a tensor has other strides than were recorded");
   slot = at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }

@@ -15,7 +15,7 @@ from torch import fx
 
 from framefuse import _fx_constants, _fx_sizes, _fx_tracebacks, _fx_versions
 from framefuse._errors import BackendError
-from framefuse._fake_mode import fake_mode
+from framefuse._fake_mode import fake_mode, forget_tensors
 
 _INPLACE = {
     getattr(operator, "i" + name): getattr(operator, plain)
@@ -448,6 +448,7 @@ def _examples(reals):
     """torch's FakeTensors for the tensors, as torch.compile's backends get them."""
     mode = fake_mode()
     fakes = [_fx_sizes.plain_fake(mode, real) for real in reals]
+    forget_tensors(mode)
     reals.clear()  # what the backend keeps is not kept alive by us
     return fakes
 

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from framefuse import _C
-from framefuse._fake_mode import fake_mode
+from framefuse._fake_mode import fake_mode, forget_tensors
 
 # By the names that symbolic/executables/fx_numbers.cpp has. Each takes plain numbers and torch's symbolic ones.
 OPERATIONS = {
@@ -131,6 +131,7 @@ def _examples(numbers, tensors, symbols, shapes):
     known = {number: value for number, (value, _) in made.items()}
     admitted = _Admitted(env, [symbol for _, symbol in made.values()])
     fakes = [_fake_of(mode, tensor, shape, known) for tensor, shape in zip(tensors, shapes, strict=True)]
+    forget_tensors(mode)
     return [*known.values(), *fakes], admitted
 
 

@@ -8,6 +8,7 @@ Invariant: nothing of framefuse is stored in the shared `__dict__`; what the twi
 
 import copy
 import functools
+import inspect
 import types
 import weakref
 
@@ -24,10 +25,21 @@ class _Forward:
         return super(CompiledModule, owner).forward if twin is None else twin._framefuse_forward
 
 
+class _Signature:
+    """`inspect.signature` of a twin, or of its class: the original's. It would look at `__call__` of the class, a slot."""
+
+    def __get__(self, twin, owner):
+        if owner is CompiledModule:
+            raise AttributeError("__signature__")
+        return inspect.signature(_original_class(owner) if twin is None else twin._framefuse_original)
+
+
 class CompiledModule(torch.nn.Module):
     """Base of every compiled module; `isinstance(m, framefuse.CompiledModule)` tells. Made by `framefuse.compile`, never directly."""
 
     __slots__ = ()
+
+    __signature__ = _Signature()
 
     def __new__(cls, *args, **kwargs):
         # Libraries make another module of a class with type(module)(...) or cls.__new__(cls): one of the original's class.

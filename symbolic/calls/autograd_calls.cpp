@@ -13,6 +13,7 @@
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/fx_journal.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/made_in_backward.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/object_table.h"
 #include "symbolic/journals/read_journal.h"
@@ -129,6 +130,7 @@ absl::StatusOr<tracing::TracedGraph> AutogradCalls::CloseGraph(absl::Span<const 
   const Control kept = breaks_.BeginApart();
   absl::StatusOr<tracing::TracedGraph> graph = [&] {
     const BackwardPhase::Scope backward(backward_);
+    const MadeInBackward made;
     return tracer_.Close(outputs, for_backward, results_);
   }();
   if (const std::optional<GraphBreakReason> broke = breaks_.EndApart(kept)) {

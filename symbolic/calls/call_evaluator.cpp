@@ -18,6 +18,7 @@
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/made_classes.h"
+#include "symbolic/journals/made_in_backward.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_table.h"
@@ -123,7 +124,11 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
     Ref wrapped = Ref::Create(WrappedCallable(callable.object));
     return CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
-  if (known != nullptr && known->rule) return CallByRule(act, *known->rule, callable, args, kwnames);
+  if (known != nullptr && known->rule) {
+    Value result = CallByRule(act, *known->rule, callable, args, kwnames);
+    if (PyType_Check(o)) MadeInBackward::Note(result.object);
+    return result;
+  }
   if (type == &PyFunction_Type) return CallFunction(act, callable, args, kwnames, completion);
   if (type == &PyMethod_Type) return CallBoundMethod(act, callable, args, kwnames, completion);
   if (PyType_Check(o)) return types_.CallType(act, callable, args, kwnames, completion);
@@ -169,10 +174,7 @@ Value CallEvaluator::CallByRule(Activation& act, const CallRule& rule, ValueView
     case CallRule::Kind::kNumpy:
       return natives_.CallNumpy(callable, args, kwnames);
     case CallRule::Kind::kMoves:
-      for (const ValueView& v : args) {
-        if (!arguments_.PrepareOuter(v)) return Value();
-      }
-      return natives_.CallNative(callable.object, args, kwnames);
+      return MoveInto(callable, args, kwnames);
     case CallRule::Kind::kPure:
       if (rule.calls_back) return methods_.CallThatCallsBack(act, callable, args, kwnames);
       [[fallthrough]];
@@ -181,6 +183,13 @@ Value CallEvaluator::CallByRule(Activation& act, const CallRule& rule, ValueView
       return natives_.CallNative(callable.object, args, kwnames);
   }
   return Value();
+}
+
+Value CallEvaluator::MoveInto(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  for (const ValueView& v : args) {
+    if (!arguments_.PrepareOuter(v)) return Value();
+  }
+  return natives_.CallNative(callable.object, args, kwnames);
 }
 
 Value CallEvaluator::CallBoundMethod(Activation& act, ValueView method, absl::Span<const ValueView> args,
@@ -329,11 +338,15 @@ Value CallEvaluator::CallBuiltinOfType(Activation& act, ValueView callable, absl
     if (IsPythonClass(made) && reads_.LookupInType(made, "__del__")) {
       return breaks_.Break(GraphBreakKind::kFinaliser, made->tp_name);
     }
+    // Of a namedtuple, say: the items move into it, and none is looked at.
+    if (type == &PyTuple_Type) return MoveInto(callable, args, kwnames);
   }
   if (name == "__new__" || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     if (!arguments_.PrepareAll(args)) return Value();
-    return natives_.CallNative(callable.object, args, kwnames);
+    Value result = natives_.CallNative(callable.object, args, kwnames);
+    if (name == "__new__") MadeInBackward::Note(result.object);
+    return result;
   }
   if (IsTensorType(self)) return natives_.CallTorch(act, callable.object, args, kwnames);
   return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));

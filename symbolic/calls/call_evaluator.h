@@ -66,6 +66,8 @@ class CallEvaluator {
                      Completion completion);
   Value CallByRule(Activation& act, const CallRule& rule, ValueView callable, absl::Span<const ValueView> args,
                    BorrowedRef kwnames);
+  // A call of what moves the items of its arguments, and looks at none.
+  Value MoveInto(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallBoundMethod(Activation& act, ValueView method, absl::Span<const ValueView> args, BorrowedRef kwnames,
                         Completion completion);
   bool IsInlined(BorrowedRef function) const;  // one of torch's that otherwise run as one call

@@ -6,6 +6,7 @@
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/elements.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/made_in_backward.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_table.h"
@@ -138,7 +139,9 @@ Value ClassCalls::NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> a
     if (!keywords) keywords = Ref::Steal(PyDict_New());
     PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
   }
-  return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return type->tp_new(type, tuple, keywords); })));
+  Value object = boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return type->tp_new(type, tuple, keywords); })));
+  MadeInBackward::Note(object.object);
+  return object;
 }
 
 Value ClassCalls::Initialise(Activation& act, Value object, absl::Span<const ValueView> args, BorrowedRef kwnames,

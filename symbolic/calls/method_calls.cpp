@@ -13,6 +13,7 @@
 #include "symbolic/journals/context_variables.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/made_in_backward.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_contents.h"
@@ -333,7 +334,7 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
   if (t != nullptr && writes && t->kind == TrackedKind::kDict && frame_ops::SharesKeys(t->original)) {
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
-  if (writes && !backward_.MayWrite()) return Value();
+  if (writes && !MadeInBackward::Has(self.object) && !backward_.MayWrite()) return Value();
   const bool walks = IsWalk(self.object, name);
   const bool prepared = walks                     ? arguments_.PrepareWalked(self)
                         : method.moves_items_only ? arguments_.PrepareMembership(self)

@@ -12,6 +12,7 @@
 #include "symbolic/journals/fx_journal.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/made_classes.h"
+#include "symbolic/journals/made_in_backward.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_contents.h"
 #include "symbolic/journals/object_table.h"
@@ -62,7 +63,7 @@ AttributeWrites::AttributeWrites(Journals& journals, ClassStatements& class_stat
       calls_(calls) {}
 
 bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
-  if (!backward_.MayWrite()) return false;
+  if (!MadeInBackward::Has(owner.object) && !backward_.MayWrite()) return false;
   reads_.Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (IsFakeTensor(owner.object)) {
@@ -119,7 +120,7 @@ bool AttributeWrites::SetClassAttr(ValueView cls, BorrowedRef name, ValueView va
 }
 
 bool AttributeWrites::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
-  if (!backward_.MayWrite()) return false;
+  if (!MadeInBackward::Has(owner.object) && !backward_.MayWrite()) return false;
   reads_.Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (made_.IsMade(owner.object)) return class_statements_.SetAttr(owner, name, ValueView());

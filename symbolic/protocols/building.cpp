@@ -5,6 +5,7 @@
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/made_in_backward.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_contents.h"
@@ -16,6 +17,12 @@
 #include "symbolic/protocols/iteration.h"
 
 namespace framefuse {
+namespace {
+Value Noted(Value made) {
+  MadeInBackward::Note(made.object);
+  return made;
+}
+}  // namespace
 
 Building::Building(Journals& journals, NativeProtocols& native, ClassStatements& class_statements, Iteration& iteration)
     : breaks_(journals.breaks()),
@@ -36,13 +43,13 @@ Value Building::BuildTuple(Activation& act, absl::Span<const ValueView> items) {
 
 Value Building::BuildList(Activation& act, absl::Span<const ValueView> items) {
   for (const ValueView& v : items) reads_.Move(v);
-  return native_.BuildList(act, items);
+  return Noted(native_.BuildList(act, items));
 }
 
 Value Building::BuildSet(Activation& act, absl::Span<const ValueView> items) {
   if (!arguments_.PrepareAll(items)) return Value();
   Value v = boundary_.Run([&] { return native_.BuildSet(act, items); });
-  return boundary_.Check() ? std::move(v) : Value();
+  return boundary_.Check() ? Noted(std::move(v)) : Value();
 }
 
 Value Building::BuildMap(Activation& act, absl::Span<const ValueView> items) {
@@ -51,7 +58,7 @@ Value Building::BuildMap(Activation& act, absl::Span<const ValueView> items) {
     if (!arguments_.PrepareNative(items[i])) return Value();
   }
   Value v = boundary_.Run([&] { return native_.BuildMap(act, items); });
-  return boundary_.Check() ? std::move(v) : Value();
+  return boundary_.Check() ? Noted(std::move(v)) : Value();
 }
 
 Value Building::BuildString(Activation& act, absl::Span<const ValueView> parts) {

@@ -11,6 +11,7 @@
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/fx_journal.h"
 #include "symbolic/journals/journals.h"
+#include "symbolic/journals/made_in_backward.h"
 #include "symbolic/journals/native_arguments.h"
 #include "symbolic/journals/native_boundary.h"
 #include "symbolic/journals/object_contents.h"
@@ -294,7 +295,7 @@ bool Items::WriteKept(Tracked* t, BorrowedRef contents, ValueView key, ValueView
 }
 
 bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
-  if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
+  if (!IsFakeTensor(container.object) && !MadeInBackward::Has(container.object) && !backward_.MayWrite()) return false;
   if (IsArray(container.object)) {
     const ArrayWriter writer{fx_, breaks_, boundary_, objects_, arguments_};
     return static_cast<bool>(writer.Write(NamedOperator("setitem"), {container, key, value}));
@@ -344,6 +345,7 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
 }
 
 bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {
+  if (!MadeInBackward::Has(container.object) && !backward_.MayWrite()) return false;
   Tracked* t = objects_.Find(container.object);
   const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
   if (t == nullptr || (of_dict && contents_.HasNative(*t, "__delitem__"))) {

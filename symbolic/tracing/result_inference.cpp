@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "backends/graph/format_of_padding.h"
 #include "backends/graph/operators.h"
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/infer_by_run.h"
@@ -61,6 +62,14 @@ bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* 
   return SameSizes((*outputs)[0].sizes, self.sym_sizes()) && c10::canCast((*outputs)[0].dtype, self.scalar_type());
 }
 
+// A padding's result is as the kernels make it.
+void KeepFormat(const ir::Op& op, c10::ArrayRef<c10::IValue> args, OutputMeta* output) {
+  const c10::MemoryFormat format =
+      args[static_cast<std::size_t>(op.FindArgument("self"))].toTensor().suggest_memory_format();
+  if (!HasFormat(output->sizes.size(), format)) return;
+  *output = WithFormat(std::move(output->sizes), output->dtype, format);
+}
+
 torch::jit::Stack MetaArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
   const auto& schema = traits.op->arguments();
   torch::jit::Stack meta;
@@ -98,6 +107,9 @@ Outputs ResultInference::Infer(Recorder& recorder, const OpTraits& traits, NodeB
   }
   outputs.clear();
   ByKernel(recorder, traits, builder, &outputs);
+  if (ir::PadsInFormat(traits.op) && builder->device().is_cpu() && !outputs.empty()) {
+    KeepFormat(*traits.op, builder->args(), &outputs[0]);
+  }
   return outputs;
 }
 

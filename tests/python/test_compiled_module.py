@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import pickle
 import weakref
 
@@ -64,6 +65,25 @@ def test_methods_and_forward(net, x):
     assert torch.equal(compiled.half(x), net(x) / 2)
     assert torch.equal(compiled.forward(x), net(x))
     assert type(compiled).forward is Net.forward
+
+
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
+def test_signature_is_the_original_s(net):
+    class Own(Net):
+        __signature__ = inspect.Signature([inspect.Parameter("of_it", inspect.Parameter.POSITIONAL_ONLY)])
+
+        def __call__(self, x):
+            return super().__call__(x)
+
+    class Called(Net):
+        def __call__(self, x, *, shift=1.0):
+            return super().__call__(x, shift=shift)
+
+    for module in (net, nn.Sequential(net), Called(), Own()):
+        for twin in (framefuse.compile(module), framefuse.disable(module)):
+            assert inspect.signature(twin) == inspect.signature(module)
+            assert inspect.signature(type(twin)) == inspect.signature(type(module))
+    assert list(inspect.signature(framefuse.compile(Called())).parameters) == ["x", "shift"]
 
 
 @pytest.mark.compiles_nothing("about the object that compile returns, which is not called")

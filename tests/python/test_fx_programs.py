@@ -407,3 +407,27 @@ def test_views_whose_history_a_pass_has_used_up():
         assert r.requires_grad and not r.is_leaf
         with pytest.raises(RuntimeError, match="second time"):
             r.sum().backward()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_tensor_that_a_backend_was_shown_is_replaced(dynamic):
+    """No weak reference to it is left: a capture leaves to Python what ends an object that one is told of."""
+
+    class State:
+        total = None
+
+    state = State()
+    state.total = torch.ones(3)
+
+    def read(x):
+        return x + state.total
+
+    def write(x):
+        state.total = x * 2
+        return x.sum()
+
+    options = {"backend": lambda module, inputs: module.forward, "fullgraph": True, "dynamic": dynamic}
+    x = torch.arange(3.0)
+    assert torch.equal(framefuse.compile(read, **options)(x), x + 1)
+    assert framefuse.compile(write, **options)(x) == 3
+    assert torch.equal(state.total, x * 2)

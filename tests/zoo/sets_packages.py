@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from zoo import packages_of_mathematics, packages_of_models  # noqa: F401  (they register their programs)
+from zoo import packages_of_mathematics, packages_of_models, packages_of_science  # noqa: F401  (they register their programs)
 from zoo.package_programs import Program, build, images, names, program, random, tokens
 from zoo.zoo_model import ZooModel
 

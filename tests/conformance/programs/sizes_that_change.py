@@ -1,5 +1,8 @@
 """Sizes that a later call has otherwise, where the first ones happen to be special."""
 
+import collections
+import typing
+
 import torch
 
 from conformance.program import Args, Case, program
@@ -180,3 +183,34 @@ def truths_that_follow_from_sizes_alone():
         return x - (steps < n // 2).sum()
 
     return _masks(f, lambda n: n - 3 if n > 5 else 1)
+
+
+class Sized(typing.NamedTuple):
+    rows: int
+    of: torch.Tensor
+
+
+Span = collections.namedtuple("Span", "first last")
+
+
+@program
+def sizes_in_a_namedtuple():
+    def f(x):
+        sized = Sized(x.shape[0], x)
+        span = Span(first=x.shape[1], last=sized.rows * 2)
+        return sized.of * sized.rows + span.last, span, sized.of.new_zeros(span.first)
+
+    return with_widths(f, (5, 3, 2, 4, 5))
+
+
+@program
+def sizes_in_a_tuple_of_the_program():
+    class Shape(tuple):
+        def __new__(cls, *sizes):
+            return super().__new__(cls, sizes)
+
+    def f(x):
+        shape = Shape(x.shape[0], x.shape[1])
+        return x * shape[0] + len(shape), shape[1]
+
+    return with_widths(f, (5, 3, 2, 4, 5))
