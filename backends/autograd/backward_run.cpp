@@ -217,7 +217,7 @@ AutogradNodePtr BackwardRun::NodeFor(std::size_t saved, autograd::Node& node) co
 }
 
 at::Tensor BackwardRun::Unpack(std::size_t saved, autograd::Node& node) const {
-  at::Tensor t = UnpackAsSaved(saved, NodeFor(saved, node));
+  at::Tensor t = saved_.Unpack(saved, NodeFor(saved, node));
   if (saved >= memory_.size() || !memory_[saved].storage) return t;
   const Memory& memory = memory_[saved];
   if (t.storage().is_alias_of(memory.storage) && t.storage_offset() == memory.offset) return t;

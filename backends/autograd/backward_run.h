@@ -127,11 +127,7 @@ class BackwardRun : public std::enable_shared_from_this<BackwardRun> {
     std::size_t saved = 0;
     UnsavedInput input;
   };
-  // As SavedVariable::unpack; with gradients of gradients, or several nodes, what hooks keep is asked for more than once.
-  at::Tensor UnpackAsSaved(std::size_t saved, const AutogradNodePtr& node) const {
-    return saved_.Unpack(saved, node, HasGates() || at::GradMode::is_enabled());
-  }
-  // So too. If the program has replaced the data of a saved input: what a view of it still has.
+  // As SavedVariable::unpack. If the program has replaced the data of a saved input: what a view of it still has.
   at::Tensor Unpack(std::size_t saved, torch::autograd::Node& node) const;
   // For SavedVariable::unpack. None for an input itself, as eager's nodes give none, if detached_ does not know who
   // asks: detach_() of it is an error.

@@ -67,6 +67,7 @@ void BackwardRun::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<con
                              absl::FunctionRef<void()> make_nodes) {
   symbols_.assign(symbols.begin(), symbols.end());
   saved_.resize(plan_->saved().size());
+  saved_.set_for_many(HasGates());
   const auto as_it_is = [&inputs](std::int32_t input) -> UnsavedInput {
     const at::Tensor& t = inputs[At(input)];
     const bool counts = t.defined() && !t.is_inference();

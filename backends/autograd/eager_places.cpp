@@ -218,7 +218,7 @@ BackwardRun::Unpacked BackwardRun::FirstFailure(const std::vector<std::int32_t>&
                                 [&](std::int32_t r) { return std::binary_search(run.begin(), run.end(), r); });
     if (n == of_value.end() || (found.failed != ir::kNoNode && plan_->FirstOfTurn(*n) >= found.failed)) continue;
     try {
-      UnpackAsSaved(s, NodeFor(s, node));
+      saved_.Unpack(s, NodeFor(s, node));
     } catch (const c10::Error&) {
       found.failed = plan_->FirstOfTurn(*n);
       found.error = detached_.IsRefused(*plan_, s, *n) ? DetachedResults::Error() : std::current_exception();

@@ -1,5 +1,6 @@
 #include "backends/autograd/saved_tensors.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -9,11 +10,12 @@
 
 namespace framefuse {
 
-at::Tensor SavedTensors::Unpack(std::size_t i, const AutogradNodePtr& node, bool again) const {
+at::Tensor SavedTensors::Unpack(std::size_t i, const AutogradNodePtr& node) const {
   const int pass = torch::autograd::get_current_graph_task_id();
   if (pass < 0 || !saved_[i].has_hooks()) return saved_[i].unpack(node);
   if (at::Tensor there = given_->Find(pass, i); there.defined()) return there;
   at::Tensor t = saved_[i].unpack(node);  // may run the program again
+  const bool again = for_many_ || at::GradMode::is_enabled();
   if (again && given_->Add(pass, i, t)) AtEndOfBackward([given = given_, pass] { given->End(pass); });
   return t;
 }

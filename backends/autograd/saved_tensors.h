@@ -22,8 +22,9 @@ class SavedTensors {
   std::size_t size() const { return saved_.size(); }
   torch::autograd::SavedVariable& operator[](std::size_t i) { return saved_[i]; }
 
-  // `again`: it may be asked for once more in the pass under way.
-  at::Tensor Unpack(std::size_t i, const AutogradNodePtr& node, bool again) const;
+  // `for_many`: several nodes of one pass ask for it; without, a second derivative does.
+  void set_for_many(bool for_many) { for_many_ = for_many; }
+  at::Tensor Unpack(std::size_t i, const AutogradNodePtr& node) const;
   void Drop(std::size_t i);
 
  private:
@@ -38,6 +39,7 @@ class SavedTensors {
   };
 
   std::vector<torch::autograd::SavedVariable> saved_;
+  bool for_many_ = false;
   std::shared_ptr<Given> given_ = std::make_shared<Given>();
 };
 

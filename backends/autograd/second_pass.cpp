@@ -121,7 +121,7 @@ at::Tensor BackwardRun::SecondPass::StartOf(std::size_t saved) {
   const SavedValue& s = plan_.saved()[saved];
   at::Tensor t;
   try {
-    t = run_.UnpackAsSaved(saved, run_.NodeFor(saved, node_));
+    t = run_.saved_.Unpack(saved, run_.NodeFor(saved, node_));
   } catch (const c10::Error&) {
     if (IsRead(saved)) throw;
     t = InPlaceOf(s.value);
@@ -202,7 +202,7 @@ bool BackwardRun::SecondPass::IsAnyStale() {
 
 bool BackwardRun::SecondPass::IsGone(std::size_t saved) {
   try {
-    run_.UnpackAsSaved(saved, run_.NodeFor(saved, node_));
+    run_.saved_.Unpack(saved, run_.NodeFor(saved, node_));
   } catch (const c10::Error&) {
     return true;
   }
@@ -243,7 +243,7 @@ at::Tensor BackwardRun::SecondPass::InputOf(std::int32_t input) {
 
 at::Tensor BackwardRun::SecondPass::ElementsOf(std::size_t saved) {
   try {
-    return run_.UnpackAsSaved(saved, node_.getptr());
+    return run_.saved_.Unpack(saved, node_.getptr());
   } catch (const c10::Error&) {  // no node that this pass comes to has saved it
     return {};
   }

@@ -80,9 +80,7 @@ class Driver {
       return Next::kAgain;
     }
     if (std::exchange(refuted_, false)) return FromTheBeginning();
-    for (bool* const anew : {&writes_new_numbers_, &left_to_checkpoint_}) {
-      if (std::exchange(*anew, false)) return FromTheBeginning();
-    }
+    if (std::exchange(writes_new_numbers_, false) || plan_.IsLeftAnew()) return FromTheBeginning();
     if (found.warned && plan_.HearDueWarnings()) return FromTheBeginning();
     if (found.leaf && plan_.Inline(found.leaf)) return FromTheBeginning();
     if (found.left_modes && !settings_.fullgraph) {
@@ -349,7 +347,6 @@ class Driver {
     if (!capture.draws().all().empty() && !MayDrawBefore(closed.graph, capture.draws().all().size())) TakeNoUnbacked();
     if (acts_before_it_looks_ || refuted_) return;
     if (std::string why = WhyLeftToCheckpoint(capture, closed, for_python); !why.empty()) {
-      left_to_checkpoint_ = true;
       closed_.reset();  // with what the capture has made
       return plan_.LeaveToCheckpoint(std::move(why));
     }
@@ -470,7 +467,6 @@ class Driver {
   bool refuted_ = false;               // that they can be symbols, for some
   bool writes_new_numbers_ = false;    // that the next attempt takes for symbolic
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
-  bool left_to_checkpoint_ = false;
   int earlier_end_ = -1;               // the node before which it is to end, where that is not where it was closed
   Py_ssize_t modules_before_ = 0;
   bool world_changed_ = false, tried_again_ = false;  // by the attempt (it imported modules, say): it is made again

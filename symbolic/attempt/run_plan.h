@@ -46,7 +46,8 @@ class RunPlan {
   void SayWhyItEnds(std::string why) { why_refused_ = std::move(why); }
   void ExpectNoBranch() { looks_at_end_ = false; }
   void EvaluateAllFrames() { all_frames_ = true; }
-  void LeaveToCheckpoint(std::string why) { why_left_ = std::move(why); }
+  void LeaveToCheckpoint(std::string why) { why_left_ = std::move(why), left_anew_ = true; }
+  bool IsLeftAnew() { return std::exchange(left_anew_, false); }  // since it was asked
   void BreakAtModes() { breaks_at_modes_ = true; }
   bool HearDueWarnings();
   bool Inline(const RefOf<PyCodeObject>& code);
@@ -66,6 +67,7 @@ class RunPlan {
   bool no_unbacked_ = false;       // so did those that the graph computes
   bool hears_due_warnings_ = false;
   int refused_node_ = -1;
+  bool left_anew_ = false;
   std::string why_left_;      // as CaptureOptions has it
   std::string why_refused_;   // empty: as CaptureOptions has it
   bool looks_at_end_ = true;  // whether branches go the way that raises

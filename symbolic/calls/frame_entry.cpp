@@ -8,8 +8,8 @@
 
 #include "frame_eval/bytecode/decode.h"
 #include "guards/leaf/global_state.h"
-#include "guards/leaf/tensor.h"
 #include "guards/leaf/saved_tensor_hooks.h"
+#include "guards/leaf/tensor.h"
 #include "symbolic/ambient/shown_warnings.h"
 #include "symbolic/calls/autograd_calls.h"
 #include "symbolic/evaluator/native_protocols.h"

@@ -8,7 +8,10 @@
 namespace framefuse {
 
 Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
-    : thread_(thread), start_state_(TorchState::Current()), why_left_(options.why_left), protocols_(thread, real_frame, options) {
+    : thread_(thread),
+      start_state_(TorchState::Current()),
+      why_left_(options.why_left),
+      protocols_(thread, real_frame, options) {
   breaks().BreakAt(options.break_at);
 }
 
@@ -61,8 +64,7 @@ RunResult Capture::Run() {
   frames.set_handles_from_outside(static_cast<bool>(handled));
   const char* const interceptor = InterceptorAtStart();
   const bool intercepted = interceptor != nullptr && !breaks().BreakFalse(GraphBreakKind::kIntercepted, interceptor);
-  const bool left = !intercepted && !why_left_.empty() &&
-                    !breaks().BreakFalse(GraphBreakKind::kCheckpoint, why_left_);
+  const bool left = !intercepted && !why_left_.empty() && !breaks().BreakFalse(GraphBreakKind::kCheckpoint, why_left_);
   evaluated_ = adopted && !intercepted && !left;
   RunResult result = Evaluate(thread_, act, protocols_, StartAt::kNext);
   if (result.outcome != Outcome::kReturned) FrameStack::DropSlots(copy);

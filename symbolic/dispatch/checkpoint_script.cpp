@@ -15,9 +15,8 @@ T* OwnedBy(BorrowedRef owner) {
   }
   PyErr_Clear();
   auto made = std::make_unique<T>();
-  const Ref capsule = Ref::Steal(PyCapsule_New(made.get(), kAttribute, [](PyObject* o) {
-    delete static_cast<T*>(PyCapsule_GetPointer(o, kAttribute));
-  }));
+  const Ref capsule = Ref::Steal(PyCapsule_New(
+      made.get(), kAttribute, [](PyObject* o) { delete static_cast<T*>(PyCapsule_GetPointer(o, kAttribute)); }));
   if (!capsule) return nullptr;
   T* const result = made.release();
   return PyObject_SetAttrString(owner.get(), kAttribute, capsule.get()) == 0 ? result : nullptr;

@@ -1,6 +1,6 @@
 // CheckpointScript: what a checkpoint's function ran as, piece by piece, so that its second run is the same.
-// torch's checkpoint tells saved tensors by their order. A capture learns: a call may be compiled otherwise than the one
-// before, or run as Python, and would then save other tensors in that order. So the first run notes each entry that
+// torch's checkpoint tells saved tensors by their order. A capture learns: a call may be compiled otherwise than the
+// one before, or run as Python, and would then save other tensors in that order. So the first run notes each entry that
 // it comes to, or that there was none, and the second takes those and makes none.
 // Invariant: notes live as long as torch's object for the checkpoint; each second run reads them from the beginning.
 #ifndef FRAMEFUSE_SYMBOLIC_DISPATCH_CHECKPOINT_SCRIPT_H_

@@ -277,7 +277,8 @@ FrameRunner::Step FrameRunner::RunAgain(PyThreadState* thread, frame_ops::Frame*
     }
     PyErr_Clear();
   }
-  const std::string why = entry != nullptr ? entry->guards->Explain(frame_ops::View(frame)) : "it did not come here then";
+  const std::string why =
+      entry != nullptr ? entry->guards->Explain(frame_ops::View(frame)) : "it did not come here then";
   CheckpointScript::RaiseOtherWay(frame_ops::Code(frame)->co_qualname, why);
   *result = Unwind(thread, frame);
   return Step::kFinished;

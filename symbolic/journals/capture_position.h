@@ -51,7 +51,7 @@ struct CaptureOptions {
   bool looks_at_end = true;                  // at what such a branch tests, on the CPU
   const DynamicSizes* sizes = nullptr;       // which sizes are symbolic; null: none
   const UnbackedPlaces* unbacked = nullptr;  // where values of tensors may become symbols; null: nowhere
-  std::string why_left;  // the whole frame is left to Python, for a checkpoint; empty: it is not
+  std::string why_left;                      // the whole frame is left to Python, for a checkpoint; empty: it is not
   int refused_node = -1;                     // the node of the recording before which the graph ends
   std::string why_refused = "it has no form in a graph for an FX backend";
 };

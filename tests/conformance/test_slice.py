@@ -94,6 +94,15 @@ def test_programs_by_a_backend_in_python_that_takes_sizes():
     assert not complaints(verdicts), complaints(verdicts)
 
 
+@pytest.mark.parametrize(("way", "backend", "taken"), [("kept", "fuse", slice(2, None, 4)), ("fx-kept", "aten", slice(5, None, 12))])
+def test_programs_inside_of_a_checkpoint(way, backend, taken):
+    """Hooks for saved tensors keep what graphs save; the backward runs the program again."""
+    programs = [p for p in all_programs() if p.name not in known_open_in(way) and way not in p.not_ways][taken]
+    assert len(programs) > 200
+    verdicts = run_jobs([(p.name, way) for p in programs], SystemChoice("framefuse", backend))
+    assert not complaints(verdicts), complaints(verdicts)
+
+
 def test_a_backend_in_python_and_a_break_before_every_instruction():
     taken = [p for p in all_programs() if p.topic != "models"][7::32]
     programs = [p for p in taken if p.name not in known_open_in("fx-breaks") and "fx-breaks" not in p.not_ways]

@@ -295,6 +295,54 @@ def test_a_function_that_takes_the_name_of_torchs_hook_is_a_users():
     assert ours == len(seen) - ours
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_checkpoint_that_breaks_the_graph_of_its_caller(backend, capsys):
+    """Python runs what is in it: where the backward runs it again nothing is compiled."""
+    block = _Block()
+
+    def inner(x):
+        y = block(x)
+        print("inside")
+        return block(y)
+
+    def f(x):
+        return checkpoint(inner, x * 2, use_reentrant=False).sin()
+
+    compiled = _compiled(f, backend)
+    for _ in range(2):
+        _alike(_run(compiled, block.parameters()), _run(f, block.parameters()))
+    assert capsys.readouterr().out.count("inside") == 8
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_objects_that_each_run_makes_anew(backend):
+    """What was compiled for those of the first run fits the second one's only if its graph is the same."""
+    block = _Block()
+
+    def f(x):
+        scale = [2.0]
+
+        def by(y):
+            return y * scale[0]
+
+        y = block(x)
+        framefuse.graph_break()
+        return by(block(y))
+
+    compiled = _compiled(f, backend)
+    for _ in range(3):
+        _alike(_run(_kept(compiled), block.parameters()), _run(_kept(f), block.parameters()))
+
+
+def test_a_second_run_that_goes_by_other_state_says_so():
+    block, state = _Block(), {"scale": 2.0}
+    compiled = _compiled(lambda x: block(x) * state["scale"], "fuse", dynamic=False)
+    loss = _kept(compiled)(torch.ones(2, 8, requires_grad=True)).sum()
+    state["scale"] = 3.0
+    with pytest.raises(torch.utils.checkpoint.CheckpointError, match="scale"):
+        loss.backward()
+
+
 def test_a_second_run_that_is_another_is_torchs_error():
     """The kind of error that eager raises; which tensors were saved is another question."""
     block = _Block()
