@@ -355,7 +355,7 @@ def test_a_second_run_that_is_another_is_torchs_error():
 
     with set_checkpoint_early_stop(False):
         loss = checkpoint(other_way, torch.ones(2, 8, requires_grad=True), use_reentrant=False).sum()
-        with pytest.raises(torch.utils.checkpoint.CheckpointError, match="takes another way than in its first run"):
+        with pytest.raises(torch.utils.checkpoint.CheckpointError, match="takes another way|more tensors during recomputation"):
             loss.backward()
 
 

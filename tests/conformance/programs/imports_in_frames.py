@@ -158,7 +158,7 @@ def globals_without_builtins():
 
 
 # Where a graph is made as a module of torch.fx, code of torch in Python imports, too.
-@program(whole=False, not_ways=("fx", "fx-sizes", "fx-breaks"))
+@program(whole=False, not_ways=("fx", "fx-sizes", "fx-kept", "fx-breaks"))
 def import_that_the_program_replaced():
     asked = []
 
