@@ -102,6 +102,11 @@ std::optional<CheckpointHooks> CheckpointHooksNow() {
   return CheckpointOf(pack);
 }
 
+bool IsSecondRun() {
+  const std::optional<CheckpointHooks> hooks = CheckpointHooksNow();
+  return hooks && hooks->second_pack;
+}
+
 SavedTensorHooksOfCall::SavedTensorHooksOfCall() : outer_(std::exchange(pack_of_call, TopPack())) {}
 SavedTensorHooksOfCall::~SavedTensorHooksOfCall() { pack_of_call = outer_; }
 

@@ -36,6 +36,7 @@ struct CheckpointHooks {
   bool HasAllSaved() const;
 };
 std::optional<CheckpointHooks> CheckpointHooksNow();
+bool IsSecondRun();  // of a checkpoint's function, around the compiled function that is being called
 
 // Whether it is a function of torch.utils.checkpoint's own.
 bool IsOfCheckpoint(BorrowedRef function);

@@ -75,7 +75,7 @@ class CompiledTarget final : public CallTarget {
         runner_(Owner::Intern(OwnerKey(options), options.fx_backend_identity), SettingsOf(options)) {}
 
   Ref Call(BorrowedRef self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
-    if (IsOff()) return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    if (RunsAsPython()) return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
     if (PyFunction_Check(callable_.get())) {
       const BorrowedRefOf<PyFunctionObject> function(reinterpret_cast<PyFunctionObject*>(callable_.get()));
       BoundArguments bound;
@@ -105,6 +105,12 @@ class CompiledTarget final : public CallTarget {
  private:
   static bool IsOff() {
     return CurrentHookMode() == HookMode::kDisabled || !config().capture_on || GetStance() == Stance::kForceEager;
+  }
+  // A checkpoint's second run is as its first was, wherever the backward pass is called.
+  static bool RunsAsPython() {
+    const SavedTensorHooksOfCall hooks;
+    std::optional<CheckpointScript> script = CheckpointScript::Now();
+    return script ? script->RunsAsPython(IsOff()) : IsOff();
   }
   static bool MakesSuspended(BorrowedRef result) {
     return Suspended() && (PyGen_CheckExact(result.get()) || PyCoro_CheckExact(result.get()));

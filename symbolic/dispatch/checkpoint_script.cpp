@@ -43,6 +43,16 @@ void CheckpointScript::Note(std::shared_ptr<Site> site, std::shared_ptr<Entry> e
   steps_->push_back({std::move(site), std::move(entry)});
 }
 
+bool CheckpointScript::RunsAsPython(bool off) {
+  if (!is_second_run()) {
+    if (off) Note(nullptr, nullptr);
+    return off;
+  }
+  const bool ran_so = reader_->next < steps_->size() && (*steps_)[reader_->next].site == nullptr;
+  if (ran_so) ++reader_->next;
+  return ran_so;
+}
+
 std::optional<std::shared_ptr<Entry>> CheckpointScript::Next(const std::shared_ptr<Site>& site) {
   if (reader_->next == steps_->size() || (*steps_)[reader_->next].site != site) return std::nullopt;
   return (*steps_)[reader_->next++].entry;

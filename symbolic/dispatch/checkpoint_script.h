@@ -26,6 +26,9 @@ class CheckpointScript {
   bool is_second_run() const { return reader_ != nullptr; }
   // First run: null where Python runs the frame from here.
   void Note(std::shared_ptr<Site> site, std::shared_ptr<Entry> entry);
+  // A compiled function is called. `off`: nothing is to be compiled now, which the first run notes and the second
+  // ignores.
+  bool RunsAsPython(bool off);
   // Second run. Nothing: the first run did not come here next.
   std::optional<std::shared_ptr<Entry>> Next(const std::shared_ptr<Site>& site);
   // Second run: whether it has come to its end, for torch.
@@ -35,7 +38,7 @@ class CheckpointScript {
 
  private:
   struct Step {
-    std::shared_ptr<Site> site;
+    std::shared_ptr<Site> site;  // null: of a compiled function that ran as Python as a whole
     std::shared_ptr<Entry> entry;
   };
   using Steps = std::vector<Step>;

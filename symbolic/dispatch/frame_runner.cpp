@@ -144,7 +144,8 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
   const auto is_skipped = [&] {
     return (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame);
   };
-  if (throw_flag != 0 || !(frame_ops::IsStarting(frame) || goes_on) || !config().capture_on ||
+  const bool is_on = config().capture_on || IsSecondRun();
+  if (throw_flag != 0 || !(frame_ops::IsStarting(frame) || goes_on) || !is_on ||
       (!root && (is_skipped() || (in_namespace && !IsCalledByUsersCode(thread))))) {
     return RunUnhooked(thread, frame, throw_flag);
   }

@@ -343,6 +343,43 @@ def test_a_second_run_that_goes_by_other_state_says_so():
         loss.backward()
 
 
+@framefuse.disable
+def _backward_where_nothing_is_compiled(loss):
+    loss.backward()
+
+
+@torch.compiler.disable
+def _backward_where_torch_compiles_nothing(loss):
+    loss.backward()
+
+
+def _backward_by_stance(loss):
+    with framefuse.set_stance("force_eager"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "backward", [_backward_where_nothing_is_compiled, _backward_where_torch_compiles_nothing, _backward_by_stance]
+)
+def test_a_backward_pass_where_nothing_is_compiled(backward, backend):
+    """What ran compiled runs compiled again, and what did not does not: else other tensors would be saved."""
+    block = _Block(dropout=0.5)
+    compiled = _compiled(block, backend)
+
+    def step(f, off):
+        torch.manual_seed(2)
+        x = torch.linspace(-1, 1, 24).view(3, 8).requires_grad_()
+        block.zero_grad()
+        with framefuse.set_stance("force_eager") if off else contextlib.nullcontext():
+            loss = _kept(f)(x).square().sum()
+        backward(loss)
+        return [loss.detach(), x.grad, *(p.grad.clone() for p in block.parameters())]
+
+    for off in (False, True, False):
+        _alike(step(compiled, off), step(block, False))
+
+
 def test_a_second_run_that_is_another_is_torchs_error():
     """The kind of error that eager raises; which tensors were saved is another question."""
     block = _Block()
