@@ -90,6 +90,8 @@ bool IsOfCheckpoint(BorrowedRef function) {
   return PyFunction_Check(function.get()) && IsDefinedIn(function, "torch.utils.checkpoint");
 }
 
+bool HasSavedTensorHooks() noexcept { return !Hooks::get_tls_state().stack.empty(); }
+
 SavedTensorHooks SavedTensorHooksNow() noexcept {
   const BorrowedRef pack = TopPack();
   if (!pack) return SavedTensorHooks::kNone;

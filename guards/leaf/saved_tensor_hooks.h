@@ -14,6 +14,7 @@ namespace framefuse {
 enum class SavedTensorHooks : std::uint8_t { kNone, kKeep, kOfUser };
 
 SavedTensorHooks SavedTensorHooksNow() noexcept;
+bool HasSavedTensorHooks() noexcept;  // of any kind
 
 // While it lives a compiled function is being called, with the hooks that are on now. Those that come on later are a
 // user's: a checkpoint that compiled code calls runs its function again where nothing is compiled.

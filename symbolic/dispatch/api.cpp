@@ -75,8 +75,9 @@ class CompiledTarget final : public CallTarget {
         runner_(Owner::Intern(OwnerKey(options), options.fx_backend_identity), SettingsOf(options)) {}
 
   Ref Call(BorrowedRef self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
-    if (RunsAsPython()) return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
-    if (PyFunction_Check(callable_.get())) {
+    const bool hooked = HasSavedTensorHooks();
+    if (hooked ? RunsAsPython() : IsOff()) return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    if (!hooked && PyFunction_Check(callable_.get())) {
       const BorrowedRefOf<PyFunctionObject> function(reinterpret_cast<PyFunctionObject*>(callable_.get()));
       BoundArguments bound;
       if (BindSimple(function, args, nargsf, kwnames, &bound)) {

@@ -100,8 +100,7 @@ SkipNextFrame::SkipNextFrame(BorrowedRef callable) : outer_(std::exchange(skippe
 SkipNextFrame::~SkipNextFrame() { skipped_code = outer_; }
 
 Hit FrameRunner::TryWithoutFrame(const FrameView& view) const {
-  const bool misses = IsWatched(PyThreadState_Get()) || SavedTensorHooksNow() != SavedTensorHooks::kNone;
-  return misses ? Hit() : RunHit(*owner_, maker_.id(), view);
+  return IsWatched(PyThreadState_Get()) ? Hit() : RunHit(*owner_, maker_.id(), view);
 }
 
 void FrameRunner::SayThrownInto(PyThreadState* thread, frame_ops::Frame* frame) {
