@@ -23,6 +23,10 @@ const char* DoneBesides(Capture& capture, const Closed& closed, bool for_python)
   if (!closed.graph.geometry_effects.empty() || writes_late) {
     return "it writes tensors behind all that is saved";
   }
+  const auto goes_by_value = [](const Guard& g) { return g.kind == GuardKind::kValueOfTensors; };
+  if (WritesInputs(closed.graph) && absl::c_any_of(capture.reads().guards().guards(), goes_by_value)) {
+    return "it writes tensors, and goes by numbers in tensors";
+  }
   if (HasSideEffects(closed.graph)) return "an operator of it acts on more than tensors";
   if (!entry.effects.empty()) return "it writes objects, or says something";
   if (!closed.graph.gradient_effects.empty() || absl::c_any_of(closed.graph.inputs, asks)) {

@@ -28,6 +28,13 @@ class _Block(nn.Module):
         return x + self.dropout(self.down(nn.functional.gelu(self.up(self.norm(x)))))
 
 
+class _Prints(_Block):
+    def forward(self, x):
+        y = super().forward(x)
+        print("inside")
+        return super().forward(y)
+
+
 def _run(call, parameters, rows=3):
     """Loss, gradients and what the generator gives next."""
     torch.manual_seed(1)
@@ -312,6 +319,21 @@ def test_a_checkpoint_that_breaks_the_graph_of_its_caller(backend, capsys):
     for _ in range(2):
         _alike(_run(compiled, block.parameters()), _run(f, block.parameters()))
     assert capsys.readouterr().out.count("inside") == 8
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch was built without torch.distributed")
+def test_a_module_whose_own_calls_are_kept(backend):
+    """Its hooks come on inside of the compiled call, and its second run is called by torch alone."""
+    from torch.distributed._composable.checkpoint_activation import checkpoint as kept_by_itself
+
+    ours, eagers = nn.Sequential(_Prints(), _Block()), nn.Sequential(_Prints(), _Block())
+    eagers.load_state_dict(ours.state_dict())
+    for model in (ours, eagers):
+        kept_by_itself(model[0])
+    compiled = _compiled(ours, backend)
+    for _ in range(2):
+        _alike(_run(compiled, ours.parameters()), _run(eagers, eagers.parameters()))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
