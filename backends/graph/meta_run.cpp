@@ -96,13 +96,17 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   if (kernel == nullptr) {
     kernel = CompositeOf(handle);
   }
-  results.has_strides = !Has(n.op, OpFact::kMetaStridesWrong) && !PadsInFormat(n.op);
+  results.has_strides = !Has(n.op, OpFact::kMetaStridesWrong);
   if (kernel == nullptr) return std::nullopt;
   torch::jit::Stack stack;
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     std::optional<c10::IValue> v = Argument(n.args[a], n.op->arguments()[a]);
     if (!v.has_value()) return std::nullopt;
     stack.push_back(*std::move(v));
+  }
+  if (PadsInFormat(n.op)) {
+    const at::Tensor& padded = stack[static_cast<std::size_t>(n.op->FindArgument("self"))].toTensor();
+    results.has_strides = padded.is_contiguous();
   }
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOff());
   ConvertOperands(g_, n, &stack);

@@ -66,7 +66,7 @@ bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* 
 void KeepFormat(const ir::Op& op, c10::ArrayRef<c10::IValue> args, OutputMeta* output) {
   const c10::MemoryFormat format =
       args[static_cast<std::size_t>(op.FindArgument("self"))].toTensor().suggest_memory_format();
-  if (!HasFormat(output->sizes.size(), format)) return;
+  if (format == c10::MemoryFormat::Contiguous || !HasFormat(output->sizes.size(), format)) return;
   *output = WithFormat(std::move(output->sizes), output->dtype, format);
 }
 

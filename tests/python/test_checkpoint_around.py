@@ -169,9 +169,10 @@ def test_tensors_saved_in_other_memory(backend):
 
         return call
 
+    before = framefuse.statistics()["eager_fallbacks"]
     for _ in range(2):
         _alike(_run(on_cpu(compiled), block.parameters()), _run(on_cpu(block), block.parameters()))
-    assert framefuse.statistics()["eager_fallbacks"] == 0
+    assert framefuse.statistics()["eager_fallbacks"] == before
 
 
 class _Counting(_Block):
