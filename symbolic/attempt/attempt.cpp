@@ -346,13 +346,13 @@ class Driver {
     if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) TakeNoUnbacked();
     if (!capture.draws().all().empty() && !MayDrawBefore(closed.graph, capture.draws().all().size())) TakeNoUnbacked();
     if (acts_before_it_looks_ || refuted_) return;
+    entry.expects.raising = settings_.raising;
+    entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
+    entry.expects.unbacked = settings_.unbacked;
     if (std::string why = WhyLeftToCheckpoint(capture, closed, for_python); !why.empty()) {
       closed_.reset();  // with what the capture has made
       return plan_.LeaveToCheckpoint(std::move(why));
     }
-    entry.expects.raising = settings_.raising;
-    entry.expects.deferred = capture.symbols().Deferred(capture.values().definitions());
-    entry.expects.unbacked = settings_.unbacked;
     result_.nodes = NodeCountOf(closed.graph);
     if (closed.graph.graph != nullptr) result_.symbols = std::ssize(closed.graph.graph->exprs.symbols());
     // Torch's state is set by the entry itself.

@@ -22,9 +22,10 @@ namespace {
 // A frame that breaks this often in a row without a tensor operation is not what anybody compiles for.
 constexpr int kMostIdlePieces = 5000;
 
-// Somebody looks into frames, which compiled code does not have.
+// Somebody looks into frames, which compiled code does not have. A checkpoint's second run is as its first was.
 bool IsWatched(PyThreadState* thread) {
-  return frame_ops::WatcherOf(thread) == frame_ops::Watcher::kOfFrames && !config().compile_under_trace;
+  return frame_ops::WatcherOf(thread) == frame_ops::Watcher::kOfFrames && !config().compile_under_trace &&
+         !IsSecondRun();
 }
 
 // Below the handler of a dispatch mode the dispatcher stands at a place of its own, which capture cannot take over.
@@ -158,7 +159,11 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
     if (root || is_coroutine) return RunUnhooked(thread, frame, throw_flag);
     return maker_.RunAsPython(thread, frame, FallbackKind::kGenerator);
   }
-  if (IsWatched(thread)) return maker_.RunAsPython(thread, frame, FallbackKind::kTraced);
+  if (IsWatched(thread)) {
+    std::optional<CheckpointScript> script = root ? CheckpointScript::Now() : std::nullopt;
+    if (script) script->Note(nullptr, nullptr);
+    return maker_.RunAsPython(thread, frame, FallbackKind::kTraced);
+  }
   if (InterceptorAtStart() != nullptr) return GoOnIntercepted(thread, frame, root);
   return GoOn(thread, frame, /*step_first=*/false);
 }

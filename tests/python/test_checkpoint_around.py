@@ -5,11 +5,12 @@ A user's hooks see each operation, and get eager's tensors: there Python runs, a
 
 import contextlib
 import random
-import weakref
+import sys
 
 import framefuse
 import pytest
 import torch
+from peak_memory import peak_bytes
 from torch import nn
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
@@ -137,24 +138,23 @@ def test_a_pass_that_keeps_its_graph(backend):
     _alike(twice(_compiled(block, backend)), twice(block))
 
 
-def test_what_is_saved_dies_with_the_forward():
-    """That is what a checkpoint is for."""
-    compiled = _compiled(_Block(), "fuse")
-    x = torch.randn(3, 8, requires_grad=True)
-    made = []
-    pack = torch._C._autograd._top_saved_tensors_default_hooks
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_a_step_holds_what_one_block_saves(backend):
+    """That is what a checkpoint is for: of eight blocks without any, all would be held."""
+    blocks = nn.Sequential(*(_Block(32) for _ in range(8)))
+    compiled = [_compiled(block, backend, fullgraph=True) for block in blocks]
+    x = torch.randn(256, 32, requires_grad=True)
 
-    def forward(x):
-        y = compiled(x)
-        hook = pack(True)
-        assert hook is not None
-        made.append(weakref.ref(y))
-        return y.sin()
+    def step(wrap):
+        y = x
+        for block in compiled:
+            y = wrap(block)(y)
+        y.sum().backward()
+        blocks.zero_grad()
 
-    loss = checkpoint(forward, x, use_reentrant=False).sum()
-    assert made[0]() is None
-    loss.backward()
-    assert x.grad is not None
+    for wrap in (_kept, lambda block: block):
+        step(wrap)
+    assert peak_bytes(step, _kept) < 0.6 * peak_bytes(step, lambda block: block)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -381,9 +381,40 @@ def _backward_by_stance(loss):
         loss.backward()
 
 
+class _Traced:
+    """A trace function that looks into frames, as a debugger's."""
+
+    def __enter__(self):
+        self.before = sys.gettrace()
+        sys.settrace(lambda frame, event, argument: lambda *_: None)
+
+    def __exit__(self, *error):
+        sys.settrace(self.before)
+
+
+def _backward_while_traced(loss):
+    with _Traced():
+        loss.backward()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_forward_that_is_traced_and_a_backward_that_is_not(backend):
+    block = _Block()
+    compiled = _compiled(block, backend)
+
+    def step(f, traced):
+        x = torch.linspace(-1, 1, 24).view(3, 8).requires_grad_()
+        with _Traced() if traced else contextlib.nullcontext():
+            loss = _kept(f)(x).square().sum()
+        return torch.autograd.grad(loss, [x, *block.parameters()])
+
+    for traced in (True, False, True):
+        _alike(step(compiled, traced), step(block, False))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
-    "backward", [_backward_where_nothing_is_compiled, _backward_where_torch_compiles_nothing, _backward_by_stance]
+    "backward", [_backward_where_nothing_is_compiled, _backward_where_torch_compiles_nothing, _backward_by_stance, _backward_while_traced]
 )
 def test_a_backward_pass_where_nothing_is_compiled(backward, backend):
     """What ran compiled runs compiled again, and what did not does not: else other tensors would be saved."""
