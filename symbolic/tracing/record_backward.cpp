@@ -43,6 +43,7 @@ std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, 
     if (error.empty()) error = "an exception without a text";  // a Python one's text is not always made
   }
   PyEval_RestoreThread(thread);
+  if (!error.empty()) PyErr_Clear();  // torch leaves what a Function's backward raised, and another pass would find it
   recorder.SetPhase(ir::Phase::kForward);
   if (error.empty() && among_outputs) {
     const auto of_outputs = pass->gradients.end() - static_cast<std::ptrdiff_t>(outputs.size());

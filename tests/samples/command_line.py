@@ -29,6 +29,7 @@ _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in DATABASES["op"]
 def main(arguments: list[str]) -> int:
     chosen = _parse(arguments)
     if chosen.page:
+        device.choose(chosen.device, forks=False)
         print(f"wrote {page.write()}")
         return 0
     unknown = set(chosen.backend.split(",")) - set(BACKENDS) or set(chosen.dtype.split(",")) - set(_DTYPES)
@@ -38,16 +39,13 @@ def main(arguments: list[str]) -> int:
     if chosen.dynamic and chosen.save:
         print("the page is about plain sizes: --dynamic goes without --save")
         return 2
-    if chosen.device != "cpu" and chosen.save:
-        print("the page is about the CPU: --device goes without --save")
-        return 2
     device.choose(chosen.device, forks=False)
     prepare()
     rows, start = [], time.monotonic()
     for database in [chosen.db] if chosen.db else DATABASES:
         rows += run_database(database, chosen)
     print(summary(rows, time.monotonic() - start))
-    if chosen.save:
+    if chosen.save and chosen.part == "0/1":  # parts run at once: `--page` comes behind the last
         print(f"wrote {page.write()}")
     return 0 if all(row["status"] in RIGHT for row in rows) else 1
 
@@ -72,8 +70,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=6, help="memory for each entry and dtype (default 6)")
     parser.add_argument("--device", choices=device.NAMES, default="cpu", help="where the samples' tensors are (default cpu)")
     parser.add_argument("--dynamic", action="store_true", help="all sizes symbolic: a form's samples share what was captured for the ones before")
-    parser.add_argument("--save", action="store_true", help="keep the rows and write docs/samples.md")
-    parser.add_argument("--page", action="store_true", help="only write docs/samples.md from the rows that are kept")
+    parser.add_argument("--save", action="store_true", help="keep the rows and write docs/samples.md (with --part: without the page)")
+    parser.add_argument("--page", action="store_true", help="only write docs/samples.md, or that of --device, from the rows that are kept")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/samples.md and docs/samples_not_whole.md from the rows that are kept under `results/`.
+"""Writes docs/samples.md and docs/samples_not_whole.md, or docs/samples_on_a_gpu.md, from the rows that are kept under `results/`.
 
 Invariant: no number on the page is written by hand.
 """
@@ -13,9 +13,11 @@ from typing import Any
 
 from samples import results
 from samples.one_entry import DATABASES, OK, RIGHT
+from zoo import device
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "samples.md"
 REASONS = PAGE.with_name("samples_not_whole.md")
+GPU_PAGE = PAGE.with_name("samples_on_a_gpu.md")
 _NAMES = {"op": "operators", "module": "modules", "optim": "optimizers"}
 _PLAIN_FORMS = ("function", "function backward")
 
@@ -56,10 +58,25 @@ _REASONS_HEAD = """# Samples that break
 Written by `./dev samples --save`, as [torch's own samples](samples.md), which says what the words mean; don't edit it.
 """
 
+_GPU_HEAD = """# torch's own samples on a GPU
+
+Written by `./dev samples --device cuda --page` from `tests/samples/results/cuda/`; don't edit it.
+
+The samples' tensors are on the GPU, else all is as on [the CPU](samples.md). The processes share the work:
+
+```
+seq 0 14 | xargs -P 15 -I{} ./dev samples --device cuda --db op --samples 3 --save --part {}/15
+./dev samples --device cuda --page
+```
+"""
+
 
 def write() -> pathlib.Path:
-    """Writes the pages; returns the first one's path."""
+    """Writes the pages of the chosen device; returns the first one's path."""
     rows = results.tidy()
+    if device.name != "cpu":
+        GPU_PAGE.write_text("\n".join((_GPU_HEAD, _summary(rows), _troubles(rows))).rstrip() + "\n")
+        return GPU_PAGE
     for page, parts in (
         (PAGE, [_HEAD, _summary(rows), _targets(rows), _troubles(rows)]),
         (REASONS, [_REASONS_HEAD, _not_whole(rows), _empty(rows), _not_run(rows)]),

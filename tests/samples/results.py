@@ -1,6 +1,7 @@
 """The rows that are kept: a file of JSON lines for each database, a line for each entry and dtype.
 
-In a line, rows that are equal but for their form or backend stand once. Invariant: the newest row of a key counts.
+In a line, rows that are equal but for their form or backend stand once. Rows of a GPU stand in a folder of their own.
+Invariant: the newest row of a key counts.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from typing import Any
 
 import torch
 
+from zoo import device
 from zoo.results import without_folders
 
 _KEY = ("db", "entry", "dtype", "form", "backend")
 FOLDER = pathlib.Path(__file__).parent / "results"
 
 
+def folder() -> pathlib.Path:
+    """Of the rows of the chosen device."""
+    return FOLDER if device.name == "cpu" else FOLDER / device.name
+
+
 def path_of(database: str) -> pathlib.Path:
-    return FOLDER / f"{database}.jsonl"
+    return folder() / f"{database}.jsonl"
 
 
 def key_of(row: dict[str, Any]) -> tuple[str, ...]:
@@ -60,7 +67,7 @@ def unpacked(line: str) -> Iterator[dict[str, Any]]:
 
 def add(rows: list[dict[str, Any]]) -> None:
     """Appends the rows of one entry and dtype, so that a run that is stopped keeps what it has."""
-    FOLDER.mkdir(exist_ok=True)
+    folder().mkdir(exist_ok=True)
     if rows:
         with open(path_of(rows[0]["db"]), "a") as file:
             file.write(packed([{**row, "build": versions()} for row in rows]) + "\n")
@@ -68,7 +75,7 @@ def add(rows: list[dict[str, Any]]) -> None:
 
 def read() -> list[dict[str, Any]]:
     newest: dict[tuple[str, ...], dict[str, Any]] = {}
-    for path in sorted(FOLDER.glob("*.jsonl")):
+    for path in sorted(folder().glob("*.jsonl")):
         for line in path.read_text().splitlines():
             newest.update((key_of(row), row) for row in unpacked(line))
     return list(newest.values())
@@ -80,7 +87,7 @@ def tidy() -> list[dict[str, Any]]:
     grouped: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
         grouped.setdefault((*key_of(row)[:3], row["build"]), []).append(row)
-    for path in FOLDER.glob("*.jsonl"):
+    for path in folder().glob("*.jsonl"):
         path.write_text("".join(packed(grouped[key]) + "\n" for key in sorted(grouped) if key[0] == path.stem))
     return rows
 
