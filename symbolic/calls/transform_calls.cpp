@@ -1,5 +1,6 @@
 #include "symbolic/calls/transform_calls.h"
 
+#include <c10/core/DispatchKeySet.h>
 #include <torch/csrc/Device.h>
 
 #include <algorithm>
@@ -67,6 +68,22 @@ bool IsPlainOrKeywords(BorrowedRef object) {
   return true;
 }
 
+// Up to torch 2.12 the recorder's key stands above that of the transforms, and torch's Python code asks for the highest
+// when it applies a Function.
+bool HideRecorderFromFunctions() {
+  if constexpr (c10::DispatchKey::Fake < c10::DispatchKey::FuncTorchDynamicLayerFrontMode) return true;
+  const Ref module = ImportModule("torch._functorch.autograd_function");
+  const Ref apply = module ? Ref::Steal(PyObject_GetAttrString(module, "custom_function_call")) : Ref();
+  const Ref seen = apply ? Ref::Steal(PyObject_GetAttrString(apply, "non_fallthrough_keys")) : Ref();
+  const Ref recorder = seen ? Ref::Steal(PyObject_CallMethod(
+                                  reinterpret_cast<PyObject*>(seen.type()), "from_raw_repr", "K",
+                                  static_cast<unsigned long long>(
+                                      c10::DispatchKeySet(c10::DispatchKey::Fake).raw_repr())))
+                            : Ref();
+  const Ref others = recorder ? Ref::Steal(PyNumber_Subtract(seen, recorder)) : Ref();
+  return others && PyObject_SetAttrString(apply, "non_fallthrough_keys", others) == 0;
+}
+
 // Torch registers these at the first transform of a process. Then it must not be under one.
 bool LoadDecompositions() {
   static bool loaded = false;
@@ -76,8 +93,8 @@ bool LoadDecompositions() {
   const Ref module = ImportModule("torch._functorch.vmap");
   const Ref load = module ? Ref::Steal(PyObject_GetAttrString(module, "lazy_load_decompositions")) : Ref();
   const Ref done = load ? Ref::Steal(PyObject_CallNoArgs(load)) : Ref();
+  loaded = done && HideRecorderFromFunctions();
   PyErr_Clear();
-  loaded = static_cast<bool>(done);
   return loaded;
 }
 

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "frame_eval/ref.h"
+#include "frame_eval/versions/frame_ops.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/state.h"
 
@@ -29,21 +32,33 @@ bool WritesMemoryOfEarlier(const ir::Graph& graph, std::size_t node, std::size_t
   return found;
 }
 
+// Takes what torch has left of an exception in Python, which another pass would find. Empty: there is none.
+std::string TakeRaised() {
+  if (PyErr_Occurred() == nullptr) return {};
+  const Ref raised = frame_ops::FetchRaised(PyThreadState_Get());
+  const Ref text = Ref::Steal(PyObject_Str(raised));
+  const char* said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return absl::StrCat(raised.type()->tp_name, said != nullptr && *said != '\0' ? ": " : "", said != nullptr ? said : "");
+}
+
 std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, std::vector<at::Tensor> targets,
                     BackwardPass* pass) {
   const bool among_outputs = outputs.size() > 1 && !targets.empty();
   if (among_outputs) targets.insert(targets.end(), outputs.begin(), outputs.end());
   std::string error;
+  bool failed = false;
   recorder.SetPhase(ir::Phase::kBackward);
   PyThreadState* thread = PyEval_SaveThread();  // the engine waits for threads that may want the GIL
   try {
     pass->gradients = Gradients(outputs, targets, pass->tangents);
   } catch (const std::exception& e) {
     error = e.what();
-    if (error.empty()) error = "an exception without a text";  // a Python one's text is not always made
+    failed = true;
   }
   PyEval_RestoreThread(thread);
-  if (!error.empty()) PyErr_Clear();  // torch leaves what a Function's backward raised, and another pass would find it
+  const std::string raised = failed ? TakeRaised() : std::string();
+  if (failed && error.empty()) error = raised.empty() ? "an exception without a text" : raised;
   recorder.SetPhase(ir::Phase::kForward);
   if (error.empty() && among_outputs) {
     const auto of_outputs = pass->gradients.end() - static_cast<std::ptrdiff_t>(outputs.size());
