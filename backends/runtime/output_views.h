@@ -57,8 +57,7 @@ class ViewRecipe {
   // Whether Apply may throw where the capture did not: only real memory has bounds.
   bool MayThrow() const;
   // Throws what torch throws. `lists`: of this run; null where nobody sees the view's history.
-  at::Tensor Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols,
-                   ListsOfViews* lists = nullptr) const;
+  at::Tensor Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols, ListsOfViews* lists = nullptr) const;
 
  private:
   struct ViewStep {

@@ -1,6 +1,6 @@
-// CodeFacts: what the hook asks of a code object at each of its frames and what its file and name alone answer. They are
-// found out once and kept in the code's extra slot, so that a frame that runs as Python costs little.
-// Invariant: runs no Python; the answers are those of IsImportCode, IsSkippedCode, IsInstalled and the like.
+// CodeFacts: what the hook asks of a code object at each of its frames and what its file and name alone answer. They
+// are found out once and kept in the code's extra slot, so that a frame that runs as Python costs little. Invariant:
+// runs no Python; the answers are those of IsImportCode, IsSkippedCode, IsInstalled and the like.
 #ifndef FRAMEFUSE_SYMBOLIC_FRAMES_CODE_FACTS_H_
 #define FRAMEFUSE_SYMBOLIC_FRAMES_CODE_FACTS_H_
 

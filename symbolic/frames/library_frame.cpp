@@ -90,8 +90,7 @@ bool IsOfLibraryWithoutTensors(frame_ops::Frame* frame) {
 bool IsGeneratedByTorch(frame_ops::Frame* frame) {
   static PyObject* const name = PyUnicode_InternFromString("__name__");
   PyObject* globals = frame_ops::Globals(frame);
-  return FactsOf(frame_ops::Code(frame)).is_text && PyDict_CheckExact(globals) &&
-         IsTorchName(TextUnder(globals, name));
+  return FactsOf(frame_ops::Code(frame)).is_text && PyDict_CheckExact(globals) && IsTorchName(TextUnder(globals, name));
 }
 
 namespace {
