@@ -17,7 +17,7 @@ import torch
 import framefuse
 
 TOLERANCE = 1e-3
-WARM_CALLS, WARM_SECONDS = 80, 10.0
+WARM_CALLS, WARM_SECONDS = 80, 5.0
 
 
 def tensors_of(value):
@@ -72,7 +72,7 @@ def measure_case(name, made, parsed):
         agrees[rival] = all(measure.same(got, expected, TOLERANCE) for got in (first, result_of(call, arguments)))
         if rival.startswith("framefuse"):
             work[rival] = work_of(call, arguments)
-    times = measure.interleaved({r: lambda call=c: measure.fastest_call(lambda: call(*arguments)) for r, c in rivals.items()}, parsed.rounds)
+    times = measure.interleaved({r: lambda call=c: measure.fastest_call(lambda: call(*arguments), least=0.1) for r, c in rivals.items()}, parsed.rounds)
     ok = all(right for rival, right in agrees.items() if rival.startswith("framefuse"))
     return measure.row(name, times, "eager", "framefuse", ok, typical=min, agrees=agrees, work=work)
 
