@@ -251,6 +251,7 @@ std::size_t Site::CountShown(const void* shown) const {
 }
 
 void Site::RemoveDead() {
+  if (std::none_of(made_.begin(), made_.end(), [](const Made& m) { return m.entry->IsDead(); })) return;
   for (const std::shared_ptr<Entry>& entry : Entries()) {
     if (!entry->IsDead()) continue;
     if (!entry->was_found) ++died_unfound_;

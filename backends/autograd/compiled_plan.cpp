@@ -430,7 +430,7 @@ class CompiledPlan final : public Plan {
       for (std::size_t m = 0; of_input && m < plan_.mutations_.size(); ++m) {
         if (plan_.mutations_[m].input == u.alias_of) WriteBack(m);
       }
-      outputs_[At(u.output)] = MakeView(u, of_input ? inputs_[At(u.alias_of)] : Get(u.alias_of), symbols_);
+      outputs_[At(u.output)] = MakeView(u, of_input ? inputs_[At(u.alias_of)] : Get(u.alias_of), symbols_, &lists_);
     }
 
     const CompiledPlan& plan_;
@@ -438,6 +438,7 @@ class CompiledPlan final : public Plan {
     absl::Span<const std::int64_t> symbols_;
     absl::Span<at::Tensor> outputs_;
     absl::InlinedVector<bool, 8> written_;
+    ListsOfViews lists_;
   };
 
   const ExecutableFactory factory_;

@@ -160,6 +160,9 @@ void BackwardRun::AddView(const autograd::Edge& edge, std::int32_t turn, std::in
   std::size_t place = 0;
   {
     const std::lock_guard lock(mutex_);
+    // Views out of one list have one node.
+    const bool is_last = !places_.empty() && places_.back().node == edge.function.get() && places_.back().turn == turn;
+    if (is_last) return;
     place = places_.size();
     places_.push_back({edge.function.get(), nullptr, turn, tangent, edge.input_nr});
   }

@@ -37,7 +37,8 @@ void SetVersion(const at::Tensor& t, std::int32_t version) {
   counter.set_version(version);
 }
 
-at::Tensor MakeView(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
+at::Tensor MakeView(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols,
+                    ListsOfViews* lists) {
   if (u.detached && u.without_grad) {  // a view of what was detached, which nobody has
     at::Tensor view = u.recipe.Apply(u.own_version ? base.variable_data() : base.detach(), symbols);
     if (u.own_version) SetVersion(view, u.version);
@@ -46,7 +47,8 @@ at::Tensor MakeView(const UserOutput& u, const at::Tensor& base, absl::Span<cons
   const bool has_history = u.requires_grad || !base.requires_grad();
   at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
   const bool of_copy = u.own_version && !u.detached;  // a view of `x.data`, which nobody has
-  at::Tensor view = u.recipe.Apply(of_copy ? base.variable_data() : base, symbols);
+  at::Tensor view = of_copy ? u.recipe.Apply(base.variable_data(), symbols)
+                            : u.recipe.Apply(base, symbols, u.renewed ? nullptr : lists);
   if (of_copy) SetVersion(view, u.version);
   const bool inherits = view.requires_grad() && !u.requires_grad && !u.without_grad;
   if (!u.detached && !inherits) {

@@ -31,7 +31,8 @@ struct UserOutput {
 };
 
 UserOutput PlannedAs(const ir::Output& o, std::int32_t output);
-at::Tensor MakeView(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols);
+at::Tensor MakeView(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols,
+                    ListsOfViews* lists);
 // No inference tensor counts versions.
 void SetVersion(const at::Tensor& t, std::int32_t version);
 

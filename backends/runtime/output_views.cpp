@@ -3,6 +3,7 @@
 #include "common/index.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -69,7 +70,7 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
       bool plain = n.op->is_view() && n.op->returns().size() == 1 && !n.op->mutates();
       std::int32_t viewed = plain ? n.op->returns()[0].viewed_argument : -1;
       if (viewed >= 0 && n.args[At(viewed)].kind == Arg::Kind::kValue && !HasOtherValues(n, viewed)) {
-        recipe.steps_.push_back({n.op, n.args, viewed, ResultIndex(n, view)});
+        recipe.steps_.push_back({n.op, n.args, viewed, ResultIndex(n, view), index});
         view = n.args[At(viewed)].value;
         found = true;
       }
@@ -95,7 +96,52 @@ bool ViewRecipe::MayThrow() const {
                                     [](const ViewStep& s) { return ir::Is(s.op, ir::OpName::kAsStrided); });
 }
 
-at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const {
+std::ptrdiff_t ListsOfViews::IndexOf(ir::NodeIndex node, const at::Tensor& base) const {
+  // A write between two outputs gives the base another history, and what was made before is a view of the old one.
+  const auto found = std::find_if(made_.rbegin(), made_.rend(), [&](const Made& m) {
+    return m.node == node && m.base.is_same(base) && m.version == base._version() &&
+           m.history == base.grad_fn().get() && m.with_history == at::GradMode::is_enabled();
+  });
+  return made_.rend() - found - 1;
+}
+
+std::optional<at::Tensor> ListsOfViews::Take(ir::NodeIndex node, const at::Tensor& base, std::size_t element) {
+  const std::ptrdiff_t place = base.is_inference() ? -1 : IndexOf(node, base);
+  if (place < 0 || made_[At(place)].taken[element]) return std::nullopt;
+  made_[At(place)].taken[element] = true;
+  return made_[At(place)].list.toListRef()[element].toTensor();
+}
+
+std::optional<at::Tensor> ListsOfViews::Find(ir::NodeIndex node, const at::Tensor& base, std::size_t element) const {
+  const std::ptrdiff_t place = base.is_inference() ? -1 : IndexOf(node, base);
+  if (place < 0) return std::nullopt;
+  return made_[At(place)].list.toListRef()[element].toTensor();
+}
+
+void ListsOfViews::Add(ir::NodeIndex node, const at::Tensor& base, c10::IValue list) {
+  if (base.is_inference()) return;
+  const std::size_t size = list.toListRef().size();
+  made_.push_back({node, base, static_cast<std::uint32_t>(base._version()), base.grad_fn().get(),
+                   at::GradMode::is_enabled(), std::move(list), std::vector<bool>(size, false)});
+}
+
+std::size_t ViewRecipe::Start(const at::Tensor& base, ListsOfViews* lists, at::Tensor* view) const {
+  for (std::size_t s = lists == nullptr ? 0 : steps_.size(); s-- > 0;) {
+    if (steps_[s].result < 0) continue;
+    const std::size_t element = At(steps_[s].result);
+    const bool last = s + 1 == steps_.size();
+    std::optional<at::Tensor> made =
+        last ? lists->Take(steps_[s].node, base, element) : lists->Find(steps_[s].node, base, element);
+    if (!made) continue;
+    *view = *std::move(made);
+    return s + 1;
+  }
+  *view = base;
+  return 0;
+}
+
+at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols,
+                             ListsOfViews* lists) const {
   if (by_strides_) {
     std::vector<std::int64_t> sizes;
     std::vector<std::int64_t> strides;
@@ -104,14 +150,21 @@ at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64
     const std::int64_t past = exprs_.Evaluate(metadata_.offset, symbols) - exprs_.Evaluate(base_offset_, symbols);
     return at::as_strided(base, sizes, strides, base.storage_offset() + past);
   }
-  at::Tensor t = base;
+  at::Tensor t;
   torch::jit::Stack stack;
-  for (const ViewStep& s : steps_) {
+  for (std::size_t next = Start(base, lists, &t); next < steps_.size(); ++next) {
+    const ViewStep& s = steps_[next];
     for (std::size_t a = 0; a < s.args.size(); ++a) {
       stack.push_back(static_cast<std::int32_t>(a) == s.viewed ? c10::IValue(t) : Evaluate(s.args[a], exprs_, symbols));
     }
     s.op->handle().callBoxed(stack);
-    t = s.result < 0 ? stack[0].toTensor() : stack[0].toListRef()[At(s.result)].toTensor();
+    if (s.result < 0) {
+      t = stack[0].toTensor();
+    } else {
+      t = stack[0].toListRef()[At(s.result)].toTensor();
+      if (lists != nullptr) lists->Add(s.node, base, std::move(stack[0]));
+      if (lists != nullptr && next + 1 == steps_.size()) lists->Take(s.node, base, At(s.result));
+    }
     stack.clear();
   }
   // No view node between them: the same elements, but a tensor of its own.

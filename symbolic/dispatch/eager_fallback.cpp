@@ -1,8 +1,10 @@
 #include "symbolic/dispatch/eager_fallback.h"
 
 #include <numeric>
+#include <tuple>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
@@ -37,6 +39,12 @@ absl::flat_hash_set<std::string>& Reported() {
   return *reported;
 }
 
+// Hashes of what was asked for: a code object by its address, name and place, which are compared and never read.
+absl::flat_hash_set<std::size_t>& AskedFor() {
+  static auto* const asked = new absl::flat_hash_set<std::size_t>();
+  return *asked;
+}
+
 // A program that makes functions for ever must not fill memory with messages about them.
 constexpr std::size_t kMostRemembered = 10000;
 
@@ -65,6 +73,14 @@ void CountFallback(FallbackKind kind) { ++Counts()[static_cast<std::size_t>(kind
 
 bool TellsCounted() { return config().verbose || LogDetailed(LogArtifact::kFallbacks); }
 
+bool IsOldNews(FallbackKind kind, const PyCodeObject* code, std::string_view detail) {
+  if (SeverityOf(kind) == FallbackSeverity::kCounted && !TellsCounted()) return true;
+  if (!LogEnabled(LogArtifact::kFallbacks)) return true;
+  if (AskedFor().size() >= kMostRemembered) AskedFor().clear();
+  const auto key = std::make_tuple(kind, code, code->co_filename, code->co_qualname, code->co_firstlineno, detail);
+  return !AskedFor().insert(absl::HashOf(key)).second;
+}
+
 void ReportFallback(const EagerFallback& fallback) {
   CountFallback(fallback.kind);
   if (SeverityOf(fallback.kind) == FallbackSeverity::kCounted && !TellsCounted()) return;
@@ -84,6 +100,9 @@ std::vector<std::pair<std::string, std::int64_t>> FallbackCounts() {
 
 std::int64_t FallbackTotal() { return std::accumulate(Counts().begin(), Counts().end(), std::int64_t{0}); }
 
-void ForgetReportedFallbacks() { Reported().clear(); }
+void ForgetReportedFallbacks() {
+  Reported().clear();
+  AskedFor().clear();
+}
 
 }  // namespace framefuse

@@ -43,6 +43,9 @@ EagerFallback MakeFallback(FallbackKind kind, PyCodeObject* code, std::string_vi
 void CountFallback(FallbackKind kind);
 // Whether the log tells of what a program does by itself, too.
 bool TellsCounted();
+// Whether the log has nothing new to say of it: it is off, or has said the same of this code object. Makes no text, as
+// frames at a limit ask at each call.
+[[nodiscard]] bool IsOldNews(FallbackKind kind, const PyCodeObject* code, std::string_view detail);
 // Counts and logs.
 void ReportFallback(const EagerFallback& fallback);
 // By name, since the process started; all kinds.

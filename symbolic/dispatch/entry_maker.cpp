@@ -1,7 +1,5 @@
 #include "symbolic/dispatch/entry_maker.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -15,9 +13,9 @@
 #include "common/logging.h"
 #include "common/trace.h"
 #include "frame_eval/hook.h"
-#include "frame_eval/versions/dict_reads.h"
 #include "symbolic/ambient/signal_pause.h"
 #include "symbolic/dispatch/compile_callbacks.h"
+#include "symbolic/dispatch/frame_questions.h"
 #include "symbolic/dispatch/reporting.h"
 #include "symbolic/journals/made_classes.h"
 #include "symbolic/messages/break_hints.h"
@@ -26,17 +24,6 @@
 
 namespace framefuse {
 namespace {
-
-// A builtins dictionary with other keys than strings runs their __eq__ whenever C code looks for a builtin, as an
-// attempt's does: iterators, for one, name theirs when they are asked for their state.
-bool HasOnlyNames(PyObject* builtins) {
-  if (frame_ops::HasOnlyStringKeys(builtins)) return true;
-  PyObject *key, *value;
-  for (Py_ssize_t position = 0; PyDict_Next(builtins, &position, &key, &value) != 0;) {
-    if (!PyUnicode_CheckExact(key)) return false;
-  }
-  return true;
-}
 
 // Above this frame stands one at its limit: what it calls would go through as many compilations of its own.
 thread_local int frames_at_limit = 0;
@@ -93,13 +80,6 @@ std::string WhyNot(const AttemptResult& attempt, bool idle, PyCodeObject* code) 
   return text(FallbackKind::kNothingCaptured, attempt.broke_at ? attempt.broke_at->Text() : "");
 }
 
-// Of any class: a look at `__class__` may run code.
-bool HasTensorInSlots(const FrameView& view) {
-  auto* const tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
-  return std::any_of(view.slots, view.slots + view.slot_count,
-                     [&](PyObject* o) { return o != nullptr && PyObject_TypeCheck(o, tensor) != 0; });
-}
-
 constexpr std::int64_t kForAnyValues = 2;
 
 MakerId NextMaker() {
@@ -120,7 +100,9 @@ PyCodeObject* EntryMaker::Shown(PyCodeObject* code) const {
 
 bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view detail) {
   const FallbackSeverity severity = SeverityOf(kind);
-  if (severity == FallbackSeverity::kCounted && observer_ == nullptr && !TellsCounted()) {
+  const bool is_refused = settings_.fullgraph && severity == FallbackSeverity::kRefused;
+  const bool is_told = observer_ != nullptr || is_refused || TraceEnabled();
+  if (!is_told && IsOldNews(kind, Shown(code), detail)) {
     CountFallback(kind);
     return true;
   }
@@ -128,7 +110,7 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
   ReportFallback(fallback);
   if (TraceEnabled() && severity != FallbackSeverity::kCounted) TraceFallback(fallback);
   if (observer_ != nullptr) observer_->OnFallback(fallback);
-  if (!settings_.fullgraph || severity != FallbackSeverity::kRefused) return true;
+  if (!is_refused) return true;
   RaiseUnsupported(fallback);
   return false;
 }
@@ -211,17 +193,23 @@ std::int64_t EntryMaker::Limit() const {
   return settings_.recompile_limit >= 0 ? settings_.recompile_limit : config().recompile_limit;
 }
 
-std::string EntryMaker::LimitMet(Site& site, const FrameView& view) const {
+EntryMaker::WhichLimit EntryMaker::LimitMet(Site& site, const FrameView& view) const {
   site.RemoveDead();
   const bool may_replace = !config().fail_on_recompile_limit_hit && site.died_unfound() == 0;
   if (static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= Limit()) {
-    if (may_replace && site.MayReplace({id_, nullptr})) return "";
-    return absl::StrCat(settings_.recompile_limit >= 0 ? "recompile_limit" : "config.recompile_limit", " is ", Limit());
+    return may_replace && site.MayReplace({id_, nullptr}) ? WhichLimit::kNone : WhichLimit::kOwn;
   }
   const std::int64_t of_all = config().accumulated_recompile_limit;
   const BorrowedRefOf<PyCodeObject> code(view.code);
-  if (static_cast<std::int64_t>(CodeCache::CountShown(code, site, Shown(view.code))) < of_all) return "";
-  if (may_replace && site.MayReplace({Site::kAllMakers, Shown(view.code)})) return "";
+  if (static_cast<std::int64_t>(CodeCache::CountShown(code, site, Shown(view.code))) < of_all) return WhichLimit::kNone;
+  return may_replace && site.MayReplace({Site::kAllMakers, Shown(view.code)}) ? WhichLimit::kNone : WhichLimit::kOfAll;
+}
+
+std::string EntryMaker::TextOf(WhichLimit limit) const {
+  if (limit == WhichLimit::kOwn) {
+    return absl::StrCat(settings_.recompile_limit >= 0 ? "recompile_limit" : "config.recompile_limit", " is ", Limit());
+  }
+  const std::int64_t of_all = config().accumulated_recompile_limit;
   return absl::StrCat("config.accumulated_recompile_limit, which counts for all compiled objects, is ", of_all);
 }
 
@@ -246,21 +234,24 @@ void EntryMaker::NoteFailures(Site& site, const Entries& known, const FrameView&
   for (const std::shared_ptr<Entry>& e : known) site.failed_guards.Note(WhyNot(*e, view));
 }
 
-EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view, const std::string& limit) {
-  const std::vector<std::shared_ptr<Entry>> entries = site.Entries();
-  const bool first = site.NoteLimit(id_);
-  if (first) NoteFailures(site, Known(site, view), view);
-  const std::string failed = entries.empty() ? "what it expects ends with each call" : site.failed_guards.Most();
-  if (config().fail_on_recompile_limit_hit) {
-    RaiseRecompileLimit(ShownCode(view), settings_.name, limit, failed);
-    return Raises();
-  }
-  // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
-  const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
-    return static_cast<const CompiledEntry&>(*e).executable != nullptr;
-  });
-  if (first && (matters || entries.empty()) && !settings_.fullgraph) {
-    WarnRecompileLimit(ShownCode(view), settings_.name, limit, failed);
+EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view, WhichLimit which) {
+  const std::string limit = TextOf(which);
+  const bool fails = config().fail_on_recompile_limit_hit;
+  if (const bool first = site.NoteLimit(id_); first || fails) {
+    const std::vector<std::shared_ptr<Entry>> entries = site.Entries();
+    if (first) NoteFailures(site, Known(site, view), view);
+    const std::string failed = entries.empty() ? "what it expects ends with each call" : site.failed_guards.Most();
+    if (fails) {
+      RaiseRecompileLimit(ShownCode(view), settings_.name, limit, failed);
+      return Raises();
+    }
+    // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
+    const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
+      return static_cast<const CompiledEntry&>(*e).executable != nullptr;
+    });
+    if ((matters || entries.empty()) && !settings_.fullgraph) {
+      WarnRecompileLimit(ShownCode(view), settings_.name, limit, failed);
+    }
   }
   Made made = None(FallbackKind::kRecompileLimit, ShownCode(view), limit);
   if (made.without == Without::kRunsAsPython) made.without = Without::kRunsAtLimit;
@@ -307,8 +298,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (frame_ops::HasPendingSignals()) return None(FallbackKind::kSignal, ShownCode(view));
   if (!HasOnlyNames(view.builtins)) return None(FallbackKind::kBuiltins, ShownCode(view));
   if (frames_at_limit > 0) return None(FallbackKind::kBelowLimit, ShownCode(view));
-  const std::string limit = LimitMet(site, view);
-  if (!limit.empty()) return AtLimit(site, view, limit);
+  if (const WhichLimit limit = LimitMet(site, view); limit != WhichLimit::kNone) return AtLimit(site, view, limit);
   bool raised = false;
   const Entries known = Known(site, view);
   const auto why = [&] {

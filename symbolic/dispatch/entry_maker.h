@@ -90,11 +90,12 @@ class EntryMaker {
   void LogRecompile(Site& site, const Entries& known, const FrameView& view) const;
   void NoteOtherSizes(const Entries& known, const FrameView& view) const;
   std::int64_t Limit() const;
-  // Which limit is met, as text; empty: none.
-  std::string LimitMet(Site& site, const FrameView& view) const;
+  enum class WhichLimit : std::uint8_t { kNone, kOwn, kOfAll };
+  WhichLimit LimitMet(Site& site, const FrameView& view) const;
+  std::string TextOf(WhichLimit limit) const;  // of one that is met
   // At a limit the entry used least recently leaves.
   void Install(const std::shared_ptr<CompiledEntry>& entry, const FrameView& view, Site& site) const;
-  Made AtLimit(Site& site, const FrameView& view, const std::string& limit);
+  Made AtLimit(Site& site, const FrameView& view, WhichLimit which);
   static void NoteFailures(Site& site, const Entries& known, const FrameView& view);
   ValuePlaces::Rely HowToRely(const Site& site) const;
   [[nodiscard]] Made Compile(PyThreadState* thread, frame_ops::Frame* frame, Site& site, const Entries& known);

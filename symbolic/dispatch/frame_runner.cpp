@@ -12,6 +12,7 @@
 #include "symbolic/ambient/function_modes.h"
 #include "symbolic/dispatch/reporting.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/frames/code_facts.h"
 #include "symbolic/frames/installed_code.h"
 #include "symbolic/frames/library_frame.h"
 #include "symbolic/rules/disabled_function.h"
@@ -26,11 +27,6 @@ constexpr int kMostIdlePieces = 5000;
 bool IsWatched(PyThreadState* thread) {
   return frame_ops::WatcherOf(thread) == frame_ops::Watcher::kOfFrames && !config().compile_under_trace &&
          !IsSecondRun();
-}
-
-// Below the handler of a dispatch mode the dispatcher stands at a place of its own, which capture cannot take over.
-bool IsDispatchHandler(PyCodeObject* code) {
-  return PyUnicode_CompareWithASCIIString(code->co_name, "__torch_dispatch__") == 0;
 }
 
 // Of a frame that has not begun.
@@ -112,8 +108,10 @@ void FrameRunner::SayThrownInto(PyThreadState* thread, frame_ops::Frame* frame) 
 
 PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
-  // What an import runs, the bodies of modules and what they call, is no part of the program (soundness rule 5).
-  if (IsDispatchHandler(code) || IsImportCode(code) || frame_ops::IsInWatcher(thread)) {
+  const CodeFacts facts = FactsOf(code);
+  // What an import runs, the bodies of modules and what they call, is no part of the program (soundness rule 5). Below
+  // the handler of a dispatch mode the dispatcher stands at a place of its own, which capture cannot take over.
+  if (facts.is_dispatch_handler || facts.is_import || frame_ops::IsInWatcher(thread)) {
     const HookScope native(HookMode::kOff);
     return RunUnhooked(thread, frame, throw_flag);
   }
@@ -142,7 +140,7 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
   const bool in_namespace = frame_ops::Locals(frame) != nullptr;
   if (throw_flag != 0 && goes_on && config().capture_on) SayThrownInto(thread, frame);
   const auto is_skipped = [&] {
-    return (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame);
+    return (facts.is_skipped || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame);
   };
   const bool is_on = config().capture_on || IsSecondRun();
   if (throw_flag != 0 || !(frame_ops::IsStarting(frame) || goes_on) || !is_on ||

@@ -1,9 +1,11 @@
 #include "symbolic/frames/library_frame.h"
 
+#include <array>
 #include <string_view>
 
+#include "frame_eval/versions/dict_reads.h"
 #include "guards/leaf/tensor.h"
-#include "symbolic/frames/installed_code.h"
+#include "symbolic/frames/code_facts.h"
 
 namespace framefuse {
 namespace {
@@ -31,12 +33,28 @@ bool IsOfTorch(PyObject* object) {
   return IsTorchName(TextUnder(reinterpret_cast<PyTypeObject*>(object)->tp_dict, module));
 }
 
-bool KnowsTorch(PyObject* globals) {
+bool HasValueOfTorch(PyObject* globals) {
   PyObject *key, *value;
   for (Py_ssize_t position = 0; PyDict_Next(globals, &position, &key, &value) != 0;) {
     if (IsOfTorch(value)) return true;
   }
   return false;
+}
+
+// Each frame of a library asks. The answer is kept by the version of the globals, which all dicts of all times have
+// different ones of; 0 is none.
+bool KnowsTorch(PyObject* globals) {
+  struct Answer {
+    std::uint64_t version;
+    bool knows;
+  };
+  static std::array<Answer, 256> answers{};  // under the GIL
+  const std::uint64_t version = frame_ops::kVersionsTellAllChanges ? frame_ops::InlineDictVersion(globals) : 0;
+  if (version == 0) return HasValueOfTorch(globals);
+  // The lowest bits may be zero for all.
+  Answer& answer = answers[(version ^ (version >> 8) ^ (version >> 16)) % answers.size()];
+  if (answer.version != version) answer = {version, HasValueOfTorch(globals)};
+  return answer.knows;
 }
 
 // `levels` of containers are looked into.
@@ -61,19 +79,18 @@ bool HoldsTensor(PyObject* object, int levels) {
 
 bool IsOfLibraryWithoutTensors(frame_ops::Frame* frame) {
   PyCodeObject* code = frame_ops::Code(frame);
-  if (!IsInstalled(code)) return false;
+  if (!FactsOf(code).is_installed || KnowsTorch(frame_ops::Globals(frame))) return false;
   PyObject** slots = frame_ops::Slots(frame);
   for (int i = 0; i < frame_ops::SlotCount(code); ++i) {
     if (slots[i] != nullptr && HoldsTensor(slots[i], /*levels=*/2)) return false;
   }
-  return !KnowsTorch(frame_ops::Globals(frame));
+  return true;
 }
 
 bool IsGeneratedByTorch(frame_ops::Frame* frame) {
   static PyObject* const name = PyUnicode_InternFromString("__name__");
   PyObject* globals = frame_ops::Globals(frame);
-  return TextOf(frame_ops::Code(frame)->co_filename) == "<string>" && PyDict_CheckExact(globals) &&
-         IsTorchName(TextUnder(globals, name));
+  return FactsOf(frame_ops::Code(frame)).is_text && PyDict_CheckExact(globals) && IsTorchName(TextUnder(globals, name));
 }
 
 namespace {

@@ -81,6 +81,11 @@ def test_whole_models_run(options):
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "whole_models.py", "--check", "--no-peer", "convnet", *options)
 
 
+@pytest.mark.parametrize("options", [[], ["--fx"]])
+def test_programs_run(options):
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "programs.py", "--check", "--no-peer", "pyramid pooling", "mel", *options)
+
+
 @pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(), reason="needs gloo")
 def test_distributed_runs():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "distributed.py", "--tiny", "--device", "cpu", "GPT-2, DDP: framefuse default, whole")
