@@ -53,6 +53,15 @@ bool IsKnownByAddress(BorrowedRef object) {
          type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
+bool IsFoundByItself(BorrowedRef object) {
+  const bool by_parts = PyCFunction_Check(object.get()) || PyMethod_Check(object.get());  // of which object, and what
+  return by_parts || IsHashedByIdentity(object.type());
+}
+
+bool IsKeyOfItsOwn(BorrowedRef object) {
+  return IsLeaf(object) || (PyType_Check(object.get()) && IsFoundByItself(object));
+}
+
 bool ObjectTable::AdoptElement(BorrowedRef element) {
   PyObject* o = element;
   if (IsLeaf(element)) return true;
