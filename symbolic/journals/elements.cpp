@@ -54,8 +54,9 @@ bool IsKnownByAddress(BorrowedRef object) {
 }
 
 bool IsFoundByItself(BorrowedRef object) {
-  const bool by_parts = PyCFunction_Check(object.get()) || PyMethod_Check(object.get());  // of which object, and what
-  return by_parts || IsHashedByIdentity(object.type());
+  if (PyCFunction_Check(object.get())) return true;  // of which object, and what
+  if (PyMethod_Check(object.get())) return PyFunction_Check(PyMethod_GET_FUNCTION(object.get()));
+  return IsHashedByIdentity(object.type());
 }
 
 bool IsKeyOfItsOwn(BorrowedRef object) {
