@@ -10,6 +10,7 @@
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/lru_cache.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/leaf/object_members.h"
 #include "guards/made_reads.h"
 
 namespace framefuse {
@@ -376,11 +377,8 @@ absl::Status MakeRead(const Source& source, Read* read) {
       read->constant = Held::ForUse(source.key);
       break;
     case SourceKind::kSlotAttr: {
-      if (!source.key || source.key.type() != &PyMemberDescr_Type)
-        return Malformed("a slot source needs a member descriptor");
-      const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(source.key.get())->d_member;
-      if (member->type != T_OBJECT_EX && member->type != T_OBJECT)
-        return Malformed("a slot source needs an object member");
+      const std::optional<ObjectMember> member = ObjectMemberOf(source.key);
+      if (!member) return Malformed("a slot source needs the descriptor of an object member");
       read->constant = Held::ForUse(reinterpret_cast<PyObject*>(PyDescr_TYPE(source.key.get())));
       read->offset = member->offset;
       break;

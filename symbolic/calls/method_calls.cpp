@@ -11,6 +11,7 @@
 #include "symbolic/journals/backward_phase.h"
 #include "symbolic/journals/break_controller.h"
 #include "symbolic/journals/context_variables.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
 #include "symbolic/journals/made_in_backward.h"
@@ -248,7 +249,7 @@ std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, const Meth
                                                           absl::Span<const ValueView> args) {
   const absl::string_view name = method.name;
   const bool of_instance = t.kind == TrackedKind::kInstanceDict;
-  const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) && (of_instance || !t.realised);
+  const bool by_key = args.size() >= 2 && IsKeyOfItsOwn(args[1].object) && (of_instance || !t.realised);
   if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
       (name != "__getitem__" || args[0].object.type() == &PyDict_Type)) {
     const std::optional<Value> found = contents_.DictItem(t, args[1]);

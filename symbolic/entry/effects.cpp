@@ -178,9 +178,9 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
   switch (e.kind) {
     case EffectKind::kSetAttr:
     case EffectKind::kDeleteAttr: {
-      const bool slot = Py_TYPE(e.name.get()) == &PyMemberDescr_Type;
-      const bool done = slot ? PyMemberDescr_Type.tp_descr_set(e.name, target, value) == 0
-                             : frame_ops::SetRawInstanceAttr(target, e.name, value);
+      const bool text = PyUnicode_Check(e.name.get());
+      const bool done = !text ? Py_TYPE(e.name.get())->tp_descr_set(e.name, target, value) == 0
+                              : frame_ops::SetRawInstanceAttr(target, e.name, value);
       return done || (value == nullptr && Forgive(PyExc_AttributeError));
     }
     case EffectKind::kSetClassAttr:

@@ -14,7 +14,7 @@
 namespace framefuse {
 
 enum class EffectKind : std::uint8_t {
-  kSetAttr,  // target.name = value, raw (`name` a str, or a member descriptor)
+  kSetAttr,  // target.name = value, raw (`name` a str, or the descriptor of a member)
   kDeleteAttr,
   kSetClassAttr,  // target, a class
   kSetItem,       // target[name register] = value of an exact dict

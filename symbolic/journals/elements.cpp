@@ -53,6 +53,16 @@ bool IsKnownByAddress(BorrowedRef object) {
          type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
+bool IsFoundByItself(BorrowedRef object) {
+  if (PyCFunction_Check(object.get())) return true;  // of which object, and what
+  if (PyMethod_Check(object.get())) return PyFunction_Check(PyMethod_GET_FUNCTION(object.get()));
+  return IsHashedByIdentity(object.type());
+}
+
+bool IsKeyOfItsOwn(BorrowedRef object) {
+  return IsLeaf(object) || (PyType_Check(object.get()) && IsFoundByItself(object));
+}
+
 bool ObjectTable::AdoptElement(BorrowedRef element) {
   PyObject* o = element;
   if (IsLeaf(element)) return true;

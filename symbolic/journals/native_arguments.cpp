@@ -108,7 +108,8 @@ bool NativeArguments::PrepareOuter(ValueView v) {
     reads_.Move(v);
     return true;
   }
-  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
+  const bool made_tuple = t == nullptr && PyTuple_Check(o);  // a named one, too
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o) && !made_tuple) return PrepareNative(v);
   if (t == nullptr) return true;
   if (!t->has_shadow()) return PrepareNative(v);
   return contents_.Realise(*t, true);

@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "common/check.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/leaf/object_members.h"
 #include "guards/read.h"
 #include "symbolic/frames/indexed_arguments.h"
 #include "symbolic/journals/array_memory.h"
@@ -52,7 +53,8 @@ TrackedKind KindOfContainer(PyTypeObject* base) {
 // Instances whose attributes are read the generic way and that have no C state of their own.
 bool HasGenericLayout(PyTypeObject* type) {
   PyTypeObject* base = NativeBase(type);
-  return base == SimpleNamespaceType() || (IsPythonClass(type) && base == &PyBaseObject_Type);
+  if (base == SimpleNamespaceType()) return true;
+  return IsPythonClass(type) && (base == &PyBaseObject_Type || IsAutogradContextType(base));
 }
 
 // The dict behind a view or a proxy, if it is no class's namespace, which has a text under `__doc__` always.

@@ -1,7 +1,6 @@
 #include "symbolic/protocols/attribute_reads.h"
 
 #include <Python.h>
-#include <structmember.h>
 
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/leaf/object_members.h"
 #include "guards/made_reads.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -290,6 +290,7 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     PyErr_SetString(PyExc_ValueError, "Cell is empty");
     return Value();
   }
+  if (ObjectMemberOf(descriptor)) return ReadMember(descriptor, owner, type);
   Tracked& holder = t->holder_of_attributes();
   if (is_dict && (holder.kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
     return Value{objects_.InstanceDictOf(holder)->representative, kNoSource};
@@ -310,30 +311,30 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
 
 Value AttributeReads::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
   Tracked* t = objects_.Find(owner.object);
-  auto* d = reinterpret_cast<PyMemberDescrObject*>(descriptor.get());
-  if (t == nullptr || IsRegularExpression(owner.object)) {
-    return boundary_.Wrap(
-        Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
-  }
+  const auto read = [&](BorrowedRef from) {
+    return Ref::Steal(descriptor.type()->tp_descr_get(descriptor, from, reinterpret_cast<PyObject*>(type)));
+  };
+  if (t == nullptr || IsRegularExpression(owner.object)) return boundary_.Wrap(read(owner.object));
+  PyObject* name = PyDescr_NAME(descriptor.get());
+  const std::optional<ObjectMember> member = ObjectMemberOf(descriptor);
   if (OverlayWrite* w = t->holder_of_attributes().FindWrite(descriptor)) {
-    if (!w->value && d->d_member->type == T_OBJECT) return Value{Ref::Create(Py_None), kNoSource};
+    if (!w->value && member && member->none_if_empty) return Value{Ref::Create(Py_None), kNoSource};
     if (!w->value) {
-      frame_ops::SetEmptySlotError(owner.object, d->d_common.d_name);
-      SetMissingAttribute(owner.object, d->d_common.d_name);
+      frame_ops::SetEmptySlotError(owner.object, name);
+      SetMissingAttribute(owner.object, name);
     }
     return Value{w->value, kNoSource};
   }
-  if (d->d_member->type != T_OBJECT_EX && d->d_member->type != T_OBJECT) {
-    return breaks_.Break(GraphBreakKind::kOpaqueObject,
-                         absl::StrCat("attribute ", Utf8(d->d_common.d_name), " of ", type->tp_name));
+  if (!member) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
   }
-  Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, t->original, reinterpret_cast<PyObject*>(type)));
+  Ref held = read(t->original);
   const SourceId source = reads_.sources().Intern(SourceKind::kSlotAttr, t->source, 0, descriptor);
   const bool empty =
-      *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t->original.get()) + d->d_member->offset) == nullptr;
+      *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t->original.get()) + member->offset) == nullptr;
   if (!empty) return objects_.Adopt(held, source);
   reads_.AddGuard(source, GuardKind::kNull, nullptr);
-  if (!held) SetMissingAttribute(owner.object, d->d_common.d_name);
+  if (!held) SetMissingAttribute(owner.object, name);
   return Value{std::move(held), kNoSource};  // None, or the AttributeError is set
 }
 

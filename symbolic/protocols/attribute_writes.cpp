@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "guards/leaf/object_members.h"
 #include "guards/made_reads.h"
 #include "symbolic/calls/call_evaluator.h"
 #include "symbolic/calls/class_statements.h"
@@ -201,7 +202,8 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
                               absl::StrCat("a write to ", type->tp_name, ", which has __del__"));
   }
   if (IsDataDescriptor(descriptor)) {
-    if (descriptor.type() != &PyMemberDescr_Type) {
+    const bool is_switch = IsSwitchOfFunction(descriptor) && value.object && PyBool_Check(value.object.get());
+    if (descriptor.type() != &PyMemberDescr_Type && !ObjectMemberOf(descriptor) && !is_switch) {
       return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
                                 absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
     }

@@ -8,6 +8,7 @@
 #include "symbolic/journals/array_writes.h"
 #include "symbolic/journals/backward_phase.h"
 #include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/fx_journal.h"
 #include "symbolic/journals/journals.h"
@@ -217,6 +218,8 @@ std::optional<Value> ItemByItsKey(ObjectContents& contents, Tracked& t, ValueVie
                                   NativeArguments& arguments) {
   if (IsLeaf(key.object)) {
     reads.Consume(key);
+  } else if (t.kind == TrackedKind::kDict && IsKeyOfItsOwn(key.object)) {
+    return contents.OneItem(t, key);
   } else if (t.kind != TrackedKind::kDict || !IsKeyWithTypes(key.object)) {
     return std::nullopt;
   } else if (!arguments.PrepareNative(key)) {
@@ -307,7 +310,7 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
     const Truth kept = keys_.Keeps(container, key, &contents);
     if (kept != Truth::kFalse) return kept == Truth::kTrue && WriteKept(t, contents, key, value);
   }
-  if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__setitem__")) {
+  if (of_dict && IsKeyOfItsOwn(key.object) && contents_.HasNative(*t, "__setitem__")) {
     return contents_.WriteDictItem(*t, key, value);
   }
   PyTypeObject* type = container.object.type();
@@ -356,7 +359,7 @@ bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {
       return WriteKept(t, contents, key, ValueView());
     }
   }
-  if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__delitem__")) {
+  if (of_dict && IsKeyOfItsOwn(key.object) && contents_.HasNative(*t, "__delitem__")) {
     const std::optional<Value> found = contents_.DictItem(*t, key);
     if (!found) PyErr_SetObject(PyExc_KeyError, key.object);
     return found && *found && contents_.WriteDictItem(*t, key, ValueView());

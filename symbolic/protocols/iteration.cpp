@@ -97,9 +97,18 @@ SendOutcome Iteration::Send(Activation& act, ValueView receiver, ValueView sent,
   return boundary_.Check() ? outcome : SendOutcome::kError;
 }
 
+namespace {
+// Also a named tuple, unless its class has an __iter__ of its own.
+bool IsWalkedAsTuple(BorrowedRef object, ReadJournal& reads) {
+  if (!PyTuple_Check(object.get())) return false;
+  reads.LookupInType(object.type(), "__iter__");  // guarded: it may be given one
+  return object.type()->tp_iter == PyTuple_Type.tp_iter;
+}
+}  // namespace
+
 bool Iteration::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) {
   Tracked* t = objects_.Find(v.object);
-  if (t != nullptr && t->kind == TrackedKind::kTuple &&
+  if (t != nullptr && t->kind == TrackedKind::kTuple && IsWalkedAsTuple(v.object, reads_) &&
       PyTuple_GET_SIZE(t->representative.get()) == static_cast<Py_ssize_t>(out.size())) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       PyObject* item = PyTuple_GET_ITEM(t->representative.get(), static_cast<Py_ssize_t>(i));
@@ -111,7 +120,7 @@ bool Iteration::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> o
     }
     return true;
   }
-  if (t == nullptr && (PyTuple_CheckExact(v.object.get()) || PyList_CheckExact(v.object.get()))) {
+  if (t == nullptr && (IsWalkedAsTuple(v.object, reads_) || PyList_CheckExact(v.object.get()))) {
     return native_.UnpackSequence(act, v, out);
   }
   const bool fake = IsFakeTensor(v.object);

@@ -7,6 +7,7 @@
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/journals/backward_phase.h"
 #include "symbolic/journals/break_controller.h"
+#include "symbolic/journals/elements.h"
 #include "symbolic/journals/expected_truths.h"
 #include "symbolic/journals/fakes.h"
 #include "symbolic/journals/journals.h"
@@ -122,7 +123,7 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
   const bool keyed = t != nullptr &&
                      (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised)) &&
                      contents_.HasNative(*t, "__contains__");
-  if (keyed && IsLeaf(item.object)) {
+  if (keyed && IsKeyOfItsOwn(item.object)) {
     reads_.Consume(item);
     if (t->kind == TrackedKind::kDict && t->FindWrite(item.object) == nullptr) {
       const int found = PyDict_Contains(t->original, item.object);

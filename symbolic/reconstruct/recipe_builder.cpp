@@ -58,6 +58,11 @@ bool IsOneObject(const Tracked* t) {
   return t != nullptr && t->source != kNoSource && t->original == t->representative;
 }
 
+// Also where an iterator of C code gave it, without a source.
+bool IsClassFromOutside(BorrowedRef object, const MadeClasses& made) {
+  return PyType_Check(object.get()) && !made.IsMade(object);
+}
+
 using FunctionTexts = std::array<PyObject*, kFunctionTexts.size()>;  // borrowed
 
 FunctionTexts TextsOf(BorrowedRef function) {
@@ -87,8 +92,7 @@ RecipeId RecipeBuilder::Constant(BorrowedRef object, bool element) {
 }
 
 bool RecipeBuilder::Outlives(BorrowedRef object) const {
-  const bool class_from_outside = PyType_Check(object.get()) && !capture_.made().IsMade(object);
-  return IsLeaf(object) || class_from_outside || known_.contains(object.get()) ||
+  return IsLeaf(object) || IsClassFromOutside(object, capture_.made()) || known_.contains(object.get()) ||
          capture_.objects().Find(object) != nullptr;
 }
 
@@ -335,8 +339,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
     for (int side = 0; side < 2; ++side) {
       PyObject* part = PyTuple_GET_ITEM(pair, side);
       if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && !IsFrozensetOfLeaves(part) &&
-          !PyWeakref_CheckRefExact(part) && capture_.objects().Find(part) == nullptr) {
-        return NoRecipe(object);  // a key hashed by address
+          !PyWeakref_CheckRefExact(part) && !IsFoundByItself(part) && capture_.objects().Find(part) == nullptr) {
+        return NoRecipe(object);  // a key that has a hash of its own
       }
       absl::StatusOr<RecipeId> id = Of(part);
       if (!id.ok()) return id.status();
@@ -357,7 +361,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
     absl::StatusOr<RecipeId> id = OfElement(item);
     if (!id.ok()) return id.status();
     ids.push_back(*id);
-    const bool same_object = PyWeakref_CheckRefExact(item) || IsOneObject(capture_.objects().Find(item));
+    const bool same_object = PyWeakref_CheckRefExact(item) || IsOneObject(capture_.objects().Find(item)) ||
+                             IsClassFromOutside(item, capture_.made());
     keeps_hashes = keeps_hashes && (same_object || HashesAlike(item));
     // The table that the entry holds keeps no object alive.
     if (same_object && PyList_SetItem(items, i, Py_NewRef(Py_None)) < 0) return NoRecipe(object);
@@ -375,7 +380,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfElement(BorrowedRef element, bool may_
   // A weak reference hashes as its object, which a guard knows.
   const bool by_value = IsLeaf(element) || PyTuple_CheckExact(element.get()) || IsFrozensetOfLeaves(element) ||
                         IsImmutableKey(element) || PyWeakref_CheckRefExact(element.get());
-  if (by_value) return Of(element);
+  if (by_value || (IsClassFromOutside(element, capture_.made()) && IsFoundByItself(element))) return Of(element);
   const Tracked* t = capture_.objects().Find(element);
   if (t == nullptr && may_be_fresh && IsKnownByAddress(element)) return Of(element);
   if (!IsOneObject(t)) return NoRecipe(element);

@@ -168,3 +168,28 @@ def test_lines_of_a_break_in_a_backward_function_are_read_outside_of_the_capture
     assert len(asked) < 20
     (told,) = framefuse.explain(lambda x: ReadsGlobal.apply(x) * x)(X).break_reasons
     assert "backward function reads" in str(told) and records
+
+
+class KeepsAttributes(Function):
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.layer, ctx.needed = layer, ctx.needs_input_grad[0]
+        ctx.set_materialize_grads(False)
+        y = layer(x)
+        ctx.save_for_backward(x, y)
+        ctx.mark_non_differentiable(x)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y * scale if ctx.needed else None, None
+
+
+def test_a_forward_that_torch_calls_is_one_graph():
+    """Only the call itself breaks: what it keeps on its context is written as on any object."""
+    x = X.detach().requires_grad_()
+    report = framefuse.explain(lambda x: KeepsAttributes.apply(x, torch.sin) * x)(x)
+    assert report.graph_break_count == 1 and "backward function reads" in str(report.break_reasons[0])
+    function = framefuse.compile(lambda x: KeepsAttributes.apply(x, torch.sin), backend="aten")
+    torch.testing.assert_close(gradients(function, x), gradients(lambda x: KeepsAttributes.apply(x, torch.sin), x))

@@ -1,6 +1,7 @@
 """Symbolic integers that are no sizes: arguments, attributes, closures, globals, sizes behind a graph break."""
 
 import math
+import typing
 
 import framefuse
 import pytest
@@ -94,6 +95,21 @@ def _in_containers(x, n):
     return x * (2 if held else 3) if (n, n) else x
 
 
+class _Pair(typing.NamedTuple):
+    first: int
+    second: int
+
+
+def _unpacked(x, n):
+    pair = _Pair(n, x.shape[0])
+    first, second = pair
+    last, *_ = pair[::-1]
+    total = 0
+    for each in _Pair(first, second):
+        total = total + each
+    return x * first + second + total, last, pair
+
+
 X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
 
 
@@ -112,6 +128,7 @@ X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
         (_divided, [2, 3, 5, 0, -2], None),
         (_held, [2, 3, 500, 2**30, -1], 2),
         (_in_containers, [2, 3, 0, -1, 7], 2),
+        (_unpacked, [2, 3, 500, 2**30, -1], 2),
         (_looped, [2, 3, 2, 4], None),
         (_scaled, [2, True, 3, 4, False], None),
         (_scaled, [2, 2.0, 3.5, 4], None),
@@ -120,6 +137,14 @@ X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
 def test_an_argument_that_changes(function, values, captures):
     made = _captures(function, [(X, n) for n in values])
     assert captures is None or made == captures
+
+
+def test_a_named_tuple_that_is_an_argument():
+    def of_pair(x, pair):
+        first, second = pair
+        return x * first + second, pair.first
+
+    assert _captures(of_pair, [(X, _Pair(n, n * 2)) for n in (2, 3, 5, 300, -7)]) == 2
 
 
 @pytest.mark.parametrize("function", [_scaled, _indexed, _branched, _repeated, _products, _divided, _held, _looped])

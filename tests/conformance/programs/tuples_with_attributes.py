@@ -203,3 +203,47 @@ def packed_and_padded_again():
         return rnn.pad_packed_sequence(out, batch_first=True), h
 
     return Case(f, x, torch.tensor([2, 5, 3]), then=[lambda: Args(x, torch.tensor([5, 1, 4]))])
+
+
+class Backwards(tuple):
+    def __iter__(self):
+        return iter([self[1] * 10, self[0]])
+
+
+@program
+def unpacked_by_an_iter_of_its_own():
+    outside = Backwards((2, 3))
+
+    def f(x, pair):
+        a, b = pair
+        c, d = Backwards((a, b))
+        e, *rest = outside
+        return x * a + b, c, d, e, rest, [*pair]
+
+    return Case(f, vector(), Backwards((4, 5)), then=[lambda: Args(vector(), Backwards((6, 5)))])
+
+
+class Spread(typing.NamedTuple):
+    first: int
+    last: int
+
+
+@program
+def given_an_iter_later():
+    pair = Spread(2, 3)
+    iterated = []
+
+    def f(x):
+        a, b = pair
+        c, d = Spread(a + 1, b)
+        return x * a + b, c, d
+
+    def change():
+        Spread.__iter__ = lambda self: iterated.append(1) or iter((7, 8))
+
+    def restore():
+        if "__iter__" in vars(Spread):
+            del Spread.__iter__
+
+    restore()
+    return Case(f, vector(), observe=iterated, then=[lambda: None, change, restore])
