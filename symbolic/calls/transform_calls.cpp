@@ -75,11 +75,11 @@ bool HideRecorderFromFunctions() {
   const Ref module = ImportModule("torch._functorch.autograd_function");
   const Ref apply = module ? Ref::Steal(PyObject_GetAttrString(module, "custom_function_call")) : Ref();
   const Ref seen = apply ? Ref::Steal(PyObject_GetAttrString(apply, "non_fallthrough_keys")) : Ref();
-  const Ref recorder = seen ? Ref::Steal(PyObject_CallMethod(
-                                  reinterpret_cast<PyObject*>(seen.type()), "from_raw_repr", "K",
-                                  static_cast<unsigned long long>(
-                                      c10::DispatchKeySet(c10::DispatchKey::Fake).raw_repr())))
-                            : Ref();
+  const Ref recorder =
+      seen ? Ref::Steal(PyObject_CallMethod(
+                 reinterpret_cast<PyObject*>(seen.type()), "from_raw_repr", "K",
+                 static_cast<unsigned long long>(c10::DispatchKeySet(c10::DispatchKey::Fake).raw_repr())))
+           : Ref();
   const Ref others = recorder ? Ref::Steal(PyNumber_Subtract(seen, recorder)) : Ref();
   return others && PyObject_SetAttrString(apply, "non_fallthrough_keys", others) == 0;
 }

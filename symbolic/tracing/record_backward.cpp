@@ -39,7 +39,8 @@ std::string TakeRaised() {
   const Ref text = Ref::Steal(PyObject_Str(raised));
   const char* said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
-  return absl::StrCat(raised.type()->tp_name, said != nullptr && *said != '\0' ? ": " : "", said != nullptr ? said : "");
+  return absl::StrCat(raised.type()->tp_name, said != nullptr && *said != '\0' ? ": " : "",
+                      said != nullptr ? said : "");
 }
 
 std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, std::vector<at::Tensor> targets,

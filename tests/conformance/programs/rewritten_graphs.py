@@ -92,9 +92,9 @@ def products_of_odd_sizes():
 
     def with_numbers_behind(rows):
         _leave_numbers_in_free_memory()
-        return Args(matrix(rows, 11))
+        return Args(matrix(rows, 11) / 40)
 
-    return Case(f, matrix(9, 11), then=[lambda n=n: with_numbers_behind(n) for n in (9, 7, 9)])
+    return Case(f, matrix(9, 11) / 40, then=[lambda n=n: with_numbers_behind(n) for n in (9, 7, 9)])
 
 
 @program(graphs=1)
