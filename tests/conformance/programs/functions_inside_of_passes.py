@@ -99,13 +99,14 @@ def whose_history_is_kept():
 @program
 def a_training_step():
     w, v = leaf(3), leaf(3, -0.5)
-    optimizer = torch.optim.SGD([w, v], lr=0.1, momentum=0.9)
 
     def f(x):
-        optimizer.zero_grad()
+        w.grad = v.grad = None
         loss = Layer.apply(Layer.apply(x, w).sin(), v).square().mean()
         loss.backward()
-        optimizer.step()
+        with torch.no_grad():
+            for t in (w, v):
+                t -= 0.1 * t.grad
         return loss.detach()
 
     return Case(f, vector(), look=lambda: (w, v, w.grad, v.grad), then=[lambda: Args(vector() * 2), lambda: Args(vector() - 2)])
