@@ -248,8 +248,10 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   }
   if (std::optional<Value> done = CallKnown(act, known, function.object, args, kwnames)) return *std::move(done);
   if (known == KnownFunction::kRepr && of_one) return reprs_.Call(act, function, args[0]);
-  if (IsTransformation(function.object, args))
+  if (IsTransformation(function.object, args)) {
+    autograd_.ExchangeApplied(true);  // torch's code may apply Functions of its own, which is not seen here
     return builtins_.torch().transforms().CallTransformation(act, function.object, args, kwnames);
+  }
   if (IsTorchLeafFunction(function.object) && !IsInlined(function.object) &&
       std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); })) {
     return natives_.CallTorch(act, function.object, args, kwnames);

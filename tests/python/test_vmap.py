@@ -236,3 +236,34 @@ def test_a_lambda_of_each_call_is_captured_once(transform):
         torch.testing.assert_close(compiled(x), f(x))
     after = framefuse.statistics()
     assert after["captures"] - before["captures"] <= 2 and after["eager_fallbacks"] == before["eager_fallbacks"]
+
+
+def test_a_function_that_torchs_own_code_applies():
+    """torch's mode indexes by an autograd.Function of its own, whose backward is evaluated like the program's."""
+    mode = pytest.importorskip("torch._dynamo._trace_wrapped_higher_order_op").TransformGetItemToIndex
+
+    def diagonal(x):
+        with mode():
+            return torch.vmap(lambda i: x[i, i] * 2)(torch.arange(3))
+
+    def rows(x):  # no backward of torch's: the index has fewer dimensions
+        with mode():
+            return torch.vmap(lambda i: x[i])(torch.arange(3))
+
+    compiled, before = framefuse.compile(diagonal, fullgraph=True), framefuse.statistics()
+    for n in (4, 6):
+        x, y = (torch.arange(float(n * n)).view(n, n).requires_grad_() for _ in range(2))
+        expected, got = diagonal(x), compiled(y)
+        torch.testing.assert_close(got, expected)
+        expected.square().sum().backward()
+        got.square().sum().backward()
+        torch.testing.assert_close(y.grad, x.grad)
+    after = framefuse.statistics()
+    assert after["captures"] - before["captures"] == 2 and after["bugs"] == before["bugs"]
+
+    x = torch.ones(4, 4, requires_grad=True)
+    reasons = [reason.reason for reason in framefuse.explain(rows)(x).break_reasons]
+    assert "must match value shape" in reasons[0]
+    for call in (rows, framefuse.compile(rows)):
+        with pytest.raises(AssertionError, match="must match value shape"):
+            call(x).sum().backward()

@@ -4,21 +4,8 @@ the close of the graph finds out by asking them again."""
 import torch
 
 from conformance.program import Args, Case, program
+from conformance.programs.derivatives_of_functions import Square
 from conformance.sample import leaf, vector
-
-
-class Square(torch.autograd.Function):
-    """A square; its derivative is said to be 7 x."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return gradient * x * 7
 
 
 class Layer(torch.autograd.Function):
@@ -62,7 +49,7 @@ def one_that_saves_its_argument():
     return Case(f, vector(), leaf(3, 2.0), then=[lambda: Args(vector(start=4.0), leaf(3, 0.5))])
 
 
-@program(whole=False)
+@program
 def whose_result_is_handed_out():
     def f(x, w):
         y = Square.apply(x * w)
@@ -85,7 +72,7 @@ def whose_result_is_asked_again():
     return Case(f, vector(), leaf(3, 2.0))
 
 
-@program(whole=False)
+@program
 def whose_history_is_kept():
     def f(x, w):
         y = Square.apply(x * w)
@@ -141,7 +128,7 @@ def asked_for_a_gradient():
     return Case(f, vector(), leaf(3, 0.5), forward_only=True)
 
 
-@program(whole=False)
+@program
 def beside_one_that_no_pass_comes_to():
     def f(x, w):
         Square.apply(x * w).sum().backward()

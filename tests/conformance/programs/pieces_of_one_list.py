@@ -7,19 +7,6 @@ import torch
 from conformance.program import Case, program
 from conformance.sample import matrix
 
-LISTS = {
-    "of an argument": lambda x: x.unbind(),
-    "of a result": lambda x: (x * 2).split(1),
-    "of a view": lambda x: x.t().chunk(3),
-    "views of pieces": lambda x: [p.unsqueeze(0) for p in (x * 3).tensor_split(2)],
-    "twice": lambda x: (*x.unbind(), *x.unbind()),
-    "of pieces": lambda x: [q for p in (x * 2).split(1) for q in p.unbind(1)],
-    "a piece twice": lambda x: (lambda p: (p[0], p[1], p[0]))(x.unbind()),
-    "and a detached one": lambda x: (lambda p: (p[0], p[1].detach(), p[1]))((x + 1).unbind()),
-    "around a write": lambda x: (lambda y: (*y.unbind(), y.mul_(2), *y.unbind()))(x * 2),
-}
-
-
 def _nodes(results):
     """Of each result the position of the first that has the same node, and which of the node's outputs it is."""
     nodes = [r.grad_fn for r in results]
@@ -46,47 +33,47 @@ def _in_one_pass(make):
 
 @program(whole=False)
 def of_an_argument():
-    return _in_one_pass(LISTS["of an argument"])
+    return _in_one_pass(lambda x: x.unbind())
 
 
 @program(whole=False)
 def of_a_result():
-    return _in_one_pass(LISTS["of a result"])
+    return _in_one_pass(lambda x: (x * 2).split(1))
 
 
 @program(whole=False)
 def of_a_view():
-    return _in_one_pass(LISTS["of a view"])
+    return _in_one_pass(lambda x: x.t().chunk(3))
 
 
 @program(whole=False)
 def views_of_pieces():
-    return _in_one_pass(LISTS["views of pieces"])
+    return _in_one_pass(lambda x: [p.unsqueeze(0) for p in (x * 3).tensor_split(2)])
 
 
 @program(whole=False)
 def twice():
-    return _in_one_pass(LISTS["twice"])
+    return _in_one_pass(lambda x: (*x.unbind(), *x.unbind()))
 
 
 @program(whole=False)
 def of_pieces():
-    return _in_one_pass(LISTS["of pieces"])
+    return _in_one_pass(lambda x: [q for p in (x * 2).split(1) for q in p.unbind(1)])
 
 
 @program(whole=False)
 def a_piece_twice():
-    return _in_one_pass(LISTS["a piece twice"])
+    return _in_one_pass(lambda x: (lambda p: (p[0], p[1], p[0]))(x.unbind()))
 
 
 @program(whole=False)
 def and_a_detached_one():
-    return _in_one_pass(LISTS["and a detached one"])
+    return _in_one_pass(lambda x: (lambda p: (p[0], p[1].detach(), p[1]))((x + 1).unbind()))
 
 
 @program(whole=False)
 def around_a_write():
-    return _in_one_pass(LISTS["around a write"])
+    return _in_one_pass(lambda x: (lambda y: (*y.unbind(), y.mul_(2), *y.unbind()))(x * 2))
 
 
 @program(whole=False)
