@@ -10,11 +10,12 @@ import signal
 import pytest
 import torch
 
-from samples import judge, results
+from samples import judge, page, results
 from samples.command_line import run_database
 from samples.observation import Observation, copied, nudged_inputs
 from samples.one_entry import NOTHING, OK, Runner, selected
 from samples.systems import Identity
+from zoo import device
 
 
 class Mutant(Identity):
@@ -229,3 +230,19 @@ def test_rows_are_kept_as_they_are(tmp_path, monkeypatch):
     results.add(good[2:])
     results.tidy()
     assert sorted(results.read(), key=results.key_of) == sorted(good + kept[3:], key=results.key_of)
+
+
+def test_rows_of_a_gpu_stand_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    monkeypatch.setattr(page, "GPU_PAGE", tmp_path / "page.md")
+    row = {"db": "op", "entry": "exp", "dtype": "float32", "form": "function", "backend": "fuse", "status": "ok"}
+    row |= {"samples": 3, "of": 3, "right": 3, "whole": 3, "reasons": {}}
+    results.add([row])
+    on_cpu = results.read()
+    monkeypatch.setattr(device, "name", "cuda")
+    assert results.read() == []
+    results.add([{**row, "status": "wrong", "right": 2, "detail": "sample 1: off"}])
+    text = page.write().read_text()
+    assert "1 wrong" in text and "sample 1: off" in text
+    monkeypatch.setattr(device, "name", "cpu")
+    assert results.read() == on_cpu and [r["status"] for r in on_cpu] == ["ok"]
